@@ -1,0 +1,52 @@
+# Every target sets itself up on a fresh machine: it needs Python 3.11 and, for the integration tests, Go.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Built binaries live outside the tree, keyed by a hash of their sources.
+export CLIQUELOG_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cliquelog
+
+.PHONY: help setup demo test test-integration check format bench controlplane lock clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 20
+
+setup: $(READY) ## create the virtual environment
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	touch $@
+
+demo: setup ## the main job on this machine: form a domain, replay the log
+	$(BIN)/python -m bench.demo
+
+test: setup ## fast tests; needs no service
+	$(BIN)/pytest -m "not integration"
+
+controlplane: setup ## build the control plane for the integration tests (minutes when cold, then cached)
+	$(BIN)/python -m tests.integration.controlplane.build
+
+test-integration: controlplane ## tests on a real API server, scheduler and DaemonSet controller
+	$(BIN)/pytest -m integration
+
+check: setup ## format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: setup ## rewrite the sources into the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## measure; prints its figures with the command and the machine
+	$(BIN)/python -m bench
+
+lock: setup ## pin the dependencies anew
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-emit-index-url --no-header -q --python-version 3.11 -o requirements.lock
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The controller: the shell around the fold, and the one composition root."""

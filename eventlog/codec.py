@@ -1,0 +1,71 @@
+"""The canonical encoding of events, its versions, and the way up from old ones.
+
+An event is encoded as JSON with its `type` tag first, fields in declared order, defaults left out, sets and dicts in
+sorted order: equal events give equal bytes, on every machine. The bytes in the log are never written anew: an old
+version is lifted by its upcasters each time it is read.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from eventlog.events import AnyEvent, Event
+from eventlog.log import LogError
+from eventlog.record import Entry, Headers, Record
+
+SCHEMA_VERSION = 1
+"""Version of the events that this program writes."""
+
+Upcaster = Callable[[dict[str, object]], dict[str, object]]
+
+UPCASTERS: Mapping[int, Upcaster] = {}
+"""By version: the function that turns an event of that version, as a JSON object, into one of the next."""
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+class UndecodableRecord(LogError):
+    """A record that this program cannot read; the message names it and says why."""
+
+
+def encode(event: Event) -> bytes:
+    """Give the event's canonical bytes."""
+    return _encoder.encode(event)
+
+
+def entry(key: str, event: Event, *, timestamp_ms: int, controller: str) -> Entry:
+    """Make the log entry that carries `event` under `key`."""
+    tag = str(type(event).__struct_config__.tag)
+    return Entry(key, timestamp_ms, Headers(tag, SCHEMA_VERSION, controller), encode(event))
+
+
+def decode(record: Record | Entry) -> AnyEvent:
+    """Give the record's event, lifted to the current schema version.
+
+    Raises UndecodableRecord for a newer version, or bytes that are not an event of the version stated.
+    """
+    try:
+        if record.headers.schema_version == SCHEMA_VERSION:
+            return _decoder.decode(record.value)
+        return _decode_old(record.value, record.headers.schema_version)
+    except (msgspec.DecodeError, LookupError) as error:
+        raise UndecodableRecord(f"record {_place(record)} cannot be decoded: {error}") from error
+
+
+def _decode_old(value: bytes, version: int) -> AnyEvent:
+    if version > SCHEMA_VERSION:
+        raise LookupError(
+            f"it has schema version {version} and this program reads up to {SCHEMA_VERSION}; use a newer cliquelog"
+        )
+    fields = msgspec.json.decode(value, type=dict[str, object])
+    for step in range(version, SCHEMA_VERSION):
+        fields = UPCASTERS[step](fields)
+    event: AnyEvent = msgspec.convert(fields, AnyEvent)
+    return event
+
+
+def _place(record: Record | Entry) -> str:
+    if isinstance(record, Record):
+        return f"{record.topic} {record.partition}/{record.offset}"
+    return f"of key {record.key}"

@@ -1,0 +1,313 @@
+"""The closed union of events: all that the log can say.
+
+Three families. *Observations* tell what a watch or a list showed of a Kubernetes object, each with the object's UID
+and resourceVersion, which is how the fold tells old from new. *Visibility marks* tell where the view of the cluster was
+complete, and where it had a gap. *Decisions* tell what a controller proposes for an index; a decision takes effect only
+when the fold finds it admissible at its place in the log. They hold what the fold needs and no more.
+
+Rules of evolution: a new field has a default; no field changes its type or meaning; a tag is never used again for
+something else. What breaks these needs a new schema version and an upcaster in `eventlog.codec`.
+
+`resource_version` is an int: Kubernetes >= 1.35 promises that the versions of one resource compare as integers
+(KEP-5504), and etcd-backed servers have always given such. `inferred` is empty for what was seen, else the reason why
+it is concluded (rule 4: a complete relist that lacks the object).
+"""
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """Base of all events; never stored itself."""
+
+
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of `daemons` in a ComputeDomainClique, as observed or as wanted.
+
+    `index` is None where the writer left it out: unknown, not 0 (failure case A61). `status` is `Ready` or `NotReady`.
+    """
+
+    node: str
+    ip: str = ""
+    index: int | None = None
+    status: str = "NotReady"
+
+
+# --- observations -------------------------------------------------------------------------------------------------
+
+
+class NodeSeen(Event, frozen=True, tag="node-seen"):
+    """A node that carries a ComputeDomain label. `domain` is the label's value (a CD's UID), `clique` its clique ID."""
+
+    name: str
+    uid: str
+    resource_version: int
+    clique: str = ""
+    domain: str = ""
+
+
+class NodeGone(Event, frozen=True, tag="node-gone"):
+    """A node that was deleted, lost its ComputeDomain label, or left this key's clique or domain (`cause` says which).
+
+    `cause` is one of `deleted`, `unlabelled`, `moved`.
+    """
+
+    name: str
+    uid: str
+    resource_version: int
+    cause: str = "deleted"
+    inferred: str = ""
+
+
+class DaemonPodSeen(Event, frozen=True, tag="daemon-pod-seen"):
+    """A daemon pod of a domain on a node.
+
+    `ip` is empty until the kubelet has published it: pending, not gone. `clique` is the clique that the pod's records
+    go to: the pod's own label, else its node's; empty for a node without a fabric. `reader` says that the daemon reads
+    its index from its row and never writes one (our own daemon).
+    """
+
+    domain: str
+    node: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    clique: str = ""
+    ip: str = ""
+    ready: bool = False
+    terminating: bool = False
+    reader: bool = False
+
+
+class DaemonPodGone(Event, frozen=True, tag="daemon-pod-gone"):
+    """A daemon pod that was deleted, or that left this key's clique (`cause`: `deleted` or `moved`).
+
+    An empty `uid` means "whatever daemon this domain's row on that node stood for": the orphaned row that a complete
+    relist of pods proved (the row was there before the list began, and the list holds no pod for it).
+    """
+
+    domain: str
+    node: str
+    uid: str
+    resource_version: int
+    cause: str = "deleted"
+    inferred: str = ""
+
+
+class CdcSeen(Event, frozen=True, tag="cdc-seen"):
+    """A ComputeDomainClique object (CDC): the rows of one domain in one clique.
+
+    `position` is the log position in our annotation, empty if the last writer was not ours; `waiting` the nodes that
+    the object names as waiting for a slot.
+    """
+
+    domain: str
+    clique: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    rows: tuple[Row, ...] = ()
+    waiting: tuple[str, ...] = ()
+    position: str = ""
+    terminating: bool = False
+
+
+class CdcGone(Event, frozen=True, tag="cdc-gone"):
+    """A ComputeDomainClique object was deleted."""
+
+    domain: str
+    clique: str
+    uid: str
+    resource_version: int
+    inferred: str = ""
+
+
+class DomainNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of `status.nodes` of a ComputeDomain."""
+
+    name: str
+    ip: str = ""
+    clique: str = ""
+    index: int = -1
+    status: str = "NotReady"
+
+
+class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of a ComputeDomain's conditions that are ours; `status` is `True` or `False`."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+class DomainSeen(Event, frozen=True, tag="domain-seen"):
+    """A ComputeDomain. `template` is the workload claim template's name; empty together with `mode` if spec is absent.
+
+    `mode` is `spec.channel.allocationMode`. `status` is `status.status`, empty before the first status write.
+    """
+
+    uid: str
+    resource_version: int
+    namespace: str
+    name: str
+    template: str = ""
+    mode: str = ""
+    num_nodes: int = 0
+    terminating: bool = False
+    finalizers: tuple[str, ...] = ()
+    status: str = ""
+    nodes: tuple[DomainNode, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class DomainGone(Event, frozen=True, tag="domain-gone"):
+    """A ComputeDomain was deleted."""
+
+    uid: str
+    resource_version: int
+    inferred: str = ""
+
+
+class DaemonSetSeen(Event, frozen=True, tag="daemon-set-seen"):
+    """A domain's DaemonSet. `capacity` is the most daemons of one clique that its pods were told of (0: not stated)."""
+
+    domain: str
+    uid: str
+    resource_version: int
+    namespace: str
+    name: str
+    capacity: int = 0
+    reader: bool = False
+    terminating: bool = False
+    finalizers: tuple[str, ...] = ()
+
+
+class DaemonSetGone(Event, frozen=True, tag="daemon-set-gone"):
+    """A domain's DaemonSet was deleted."""
+
+    domain: str
+    uid: str
+    resource_version: int
+    inferred: str = ""
+
+
+class ClaimTemplateSeen(Event, frozen=True, tag="claim-template-seen"):
+    """A ResourceClaimTemplate that bears a name which the domain needs.
+
+    `target` is `Daemon` or `Workload`. `owned` is false for an object that carries somebody else's label or none: the
+    name is taken.
+    """
+
+    domain: str
+    target: str
+    uid: str
+    resource_version: int
+    namespace: str
+    name: str
+    owned: bool = True
+    terminating: bool = False
+    finalizers: tuple[str, ...] = ()
+
+
+class ClaimTemplateGone(Event, frozen=True, tag="claim-template-gone"):
+    """A ResourceClaimTemplate was deleted."""
+
+    domain: str
+    target: str
+    uid: str
+    resource_version: int
+    inferred: str = ""
+
+
+# --- visibility marks ---------------------------------------------------------------------------------------------
+
+
+class RelistBegan(Event, frozen=True, tag="relist-began"):
+    """A complete list of a resource was asked for; `cause` says why (`start`, `expired`, `stalled`, ...)."""
+
+    resource: str
+    cause: str
+
+
+class RelistCompleted(Event, frozen=True, tag="relist-completed"):
+    """The list is complete as of `resource_version`; every deletion that it proves is in the log before this mark."""
+
+    resource: str
+    resource_version: int
+    objects: int
+
+
+class WatchGap(Event, frozen=True, tag="watch-gap"):
+    """Watch events may have been missed since `resource_version`; a relist follows. `cause` in one sentence."""
+
+    resource: str
+    resource_version: int
+    cause: str
+
+
+# --- decisions ----------------------------------------------------------------------------------------------------
+
+
+class IndexAssigned(Event, frozen=True, tag="index-assigned"):
+    """Proposal: the node gets this index in its clique. `capacity` bounds the index; `cause` is for people."""
+
+    domain: str
+    node: str
+    index: int
+    capacity: int
+    cause: str = ""
+
+
+class IndexAdopted(Event, frozen=True, tag="index-adopted"):
+    """Proposal: the row that another writer placed stands, with its index."""
+
+    domain: str
+    node: str
+    index: int
+    capacity: int
+
+
+class IndexReleased(Event, frozen=True, tag="index-released"):
+    """Proposal: the node is no longer a member; its index stays remembered for it."""
+
+    domain: str
+    node: str
+    index: int
+    cause: str = ""
+
+
+class IndexRefused(Event, frozen=True, tag="index-refused"):
+    """Proposal: the clique is full; the node waits in line for the first slot that frees."""
+
+    domain: str
+    node: str
+    capacity: int
+
+
+class ControllerStarted(Event, frozen=True, tag="controller-started"):
+    """A controller began to append: who, which version, with which settings."""
+
+    identity: str
+    version: str
+    settings: dict[str, str]
+
+
+Observation = (
+    NodeSeen
+    | NodeGone
+    | DaemonPodSeen
+    | DaemonPodGone
+    | CdcSeen
+    | CdcGone
+    | DomainSeen
+    | DomainGone
+    | DaemonSetSeen
+    | DaemonSetGone
+    | ClaimTemplateSeen
+    | ClaimTemplateGone
+)
+Mark = RelistBegan | RelistCompleted | WatchGap
+Decision = IndexAssigned | IndexAdopted | IndexReleased | IndexRefused
+AnyEvent = Observation | Mark | Decision | ControllerStarted

@@ -1,0 +1,1 @@
+"""The DRA kubelet plugin. Not built yet."""
