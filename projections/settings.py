@@ -1,4 +1,4 @@
-"""What the fold's readers are told from outside. The fold itself takes none of it: its answers depend on records only."""
+"""What the fold's readers are told from outside. The fold itself takes none of it: it depends on records only."""
 
 import msgspec
 
