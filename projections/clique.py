@@ -1,0 +1,195 @@
+"""What is known of one clique: the aggregate of a key that is a clique ID.
+
+Problem: nodes, daemon pods and the ComputeDomainClique object (CDC) are watched separately, so their events have no
+common order, come twice, and come late. Invariant: the state is a function of the records of this key in log order, and
+an observation older than what is known of the same object changes nothing. Reason: rule 3 of the design; delivery is at
+least once.
+
+All structs are frozen; a change makes new ones and shares the rest. Dicts are never changed in place, and nothing
+depends on their order. `sequence` counts the records of this key: it is the only clock that decisions know, and unlike
+an offset it is the same in a copy of the log on another engine.
+"""
+
+import msgspec
+
+from eventlog.events import Row
+
+
+class Tombstone(msgspec.Struct, frozen=True):
+    """A daemon pod that is gone: a late event of it must not revive it, and a row with its address is a dead row.
+
+    `uid` is empty where a relist proved that the row on `node` had no pod any more.
+    """
+
+    uid: str
+    resource_version: int
+    node: str
+    ip: str
+
+
+TOMBSTONES_MAX = 64
+"""Tombstones kept per domain in a clique: several times the most daemons that a clique can have (18)."""
+
+DOMAINS_GONE_MAX = 64
+"""UIDs of deleted domains remembered per clique, so that late events do not bring them back."""
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node of the clique. `domain` is empty once it lost its label or is gone: the entry guards against late events.
+
+    `since` is the sequence at which it joined that domain.
+    """
+
+    uid: str
+    resource_version: int
+    domain: str
+    since: int
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A daemon pod. `since` is the sequence at which it was first seen."""
+
+    uid: str
+    resource_version: int
+    node: str
+    ip: str
+    ready: bool
+    terminating: bool
+    reader: bool
+    since: int
+
+
+class Cdc(msgspec.Struct, frozen=True):
+    """The CDC as last observed; `rows` by node name."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    rows: dict[str, Row]
+    waiting: tuple[str, ...]
+    terminating: bool
+
+
+class DaemonSet(msgspec.Struct, frozen=True):
+    """What a clique must know of the domain's DaemonSet: the owner of the CDC, and what kind of daemons to expect."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    capacity: int
+    reader: bool
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """A node's index, held (`active`) or remembered.
+
+    `since` is the sequence at which it was given or released. `published`: a CDC was observed that shows it, so a
+    daemon may be using it. `settled`: the node was a member for another reason than its row alone, so the row is no
+    longer evidence.
+    """
+
+    index: int
+    active: bool
+    since: int
+    published: bool = False
+    settled: bool = True
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """One ComputeDomain in one clique. `known`: the ComputeDomain itself was observed; `terminating`: it is going.
+
+    At most one holding per index: taking an index that is remembered for another node ends that memory. `leaving` names
+    the nodes (sorted) whose index was released while the CDC still shows their row: until it is observed to be out, the
+    row is ours to remove and nobody's claim.
+    """
+
+    known: bool = False
+    terminating: bool = False
+    domain_version: int = 0
+    daemon_set: DaemonSet | None = None
+    daemon_set_version: int = 0
+    pods: dict[str, Pod] = {}
+    cdc: Cdc | None = None
+    cdc_version: int = 0
+    holdings: dict[str, Holding] = {}
+    waiting: dict[str, int] = {}
+    leaving: tuple[str, ...] = ()
+    tombstones: tuple[Tombstone, ...] = ()
+
+
+class CliqueState(msgspec.Struct, frozen=True, tag="clique"):
+    """One clique: its nodes by name, and its domains by UID. `inadmissible` counts decisions that had no effect."""
+
+    sequence: int = 0
+    nodes: dict[str, Node] = {}
+    domains: dict[str, Membership] = {}
+    domains_gone: tuple[str, ...] = ()
+    inadmissible: int = 0
+
+
+def pod_on(membership: Membership, node: str) -> Pod | None:
+    """Give the node's daemon pod that counts: one that stays before one that terminates, then the newest."""
+    best = None
+    for pod in membership.pods.values():
+        if pod.node == node and (best is None or _rank(pod) > _rank(best)):
+            best = pod
+    return best
+
+
+def _rank(pod: Pod) -> tuple[bool, int, str]:
+    return (not pod.terminating, pod.since, pod.uid)
+
+
+def labelled(state: CliqueState, domain: str, node: str) -> bool:
+    """Say whether the node carries the domain's label."""
+    known = state.nodes.get(node)
+    return known is not None and known.domain == domain
+
+
+def row_is_dead(membership: Membership, row: Row) -> bool:
+    """Say whether the row is what a pod left behind that is known to be gone."""
+    return bool(row.ip) and any(t.node == row.node and t.ip == row.ip for t in membership.tombstones)
+
+
+def row_is_evidence(membership: Membership, node: str) -> bool:
+    """Say whether the node's row in the CDC is a reason to take the node for a member.
+
+    A row that another writer placed is: its daemon runs, though its pod was not seen yet (failure case A12). A row that
+    we maintain is not, nor one whose pod is known to be gone, nor one that we are about to remove, nor one without an
+    address: nobody but us places those, and it may come back to us late from a write that we have thought better of.
+    """
+    if membership.cdc is None:
+        return False
+    row = membership.cdc.rows.get(node)
+    if row is None or not row.ip or node in membership.leaving or row_is_dead(membership, row):
+        return False
+    holding = membership.holdings.get(node)
+    return holding is None or not holding.active or not holding.settled
+
+
+def is_member(state: CliqueState, domain: str, node: str) -> bool:
+    """Say whether the node belongs to the domain: by its label, a daemon pod, or a row that another writer placed."""
+    membership = state.domains[domain]
+    if labelled(state, domain, node):
+        return True
+    if any(pod.node == node for pod in membership.pods.values()):
+        return True
+    return row_is_evidence(membership, node)
+
+
+def members(state: CliqueState, domain: str) -> list[str]:
+    """Give the domain's members in this clique in the order in which they joined."""
+    membership = state.domains[domain]
+    joined: dict[str, int] = {}
+    if membership.cdc is not None:
+        for node in membership.cdc.rows:
+            if row_is_evidence(membership, node):
+                joined[node] = 0
+    for pod in membership.pods.values():
+        joined[pod.node] = min(pod.since, joined.get(pod.node, pod.since))
+    for name, node_state in state.nodes.items():
+        if node_state.domain == domain:
+            joined[name] = min(node_state.since, joined.get(name, node_state.since))
+    return sorted(joined, key=lambda name: (joined[name], name))

@@ -1,0 +1,47 @@
+"""Readiness: what a node's row says of its daemon.
+
+A row's address and status are facts about the node's own daemon pod, nothing else (rule 10). A row without an address
+is for our own daemons only (rule 6): one of the upstream driver would enter it into its peers' hosts files.
+"""
+
+from msgspec.structs import replace
+
+from eventlog.events import Row
+from projections.clique import Membership, Pod, pod_on, row_is_dead, row_is_evidence
+
+READY = "Ready"
+NOT_READY = "NotReady"
+
+
+def row_for(membership: Membership, node: str, index: int) -> Row | None:
+    """Give the row that the node should have with this index; None if it should have none now."""
+    observed = membership.cdc.rows.get(node) if membership.cdc is not None else None
+    pod = pod_on(membership, node)
+    if pod is None:
+        return _row_without_pod(membership, node, index, observed)
+    status = READY if pod.ready and pod.ip and not pod.terminating else NOT_READY
+    if pod.reader:
+        return Row(node, pod.ip, index, status)
+    return _row_of_writer(membership, pod, Row(node, pod.ip, index, status), observed)
+
+
+def _row_without_pod(membership: Membership, node: str, index: int, observed: Row | None) -> Row | None:
+    """Give the row of a member without a daemon: known by its label, or by the row itself."""
+    if observed is not None and row_is_evidence(membership, node):
+        return replace(observed, index=index)
+    if membership.daemon_set is not None and membership.daemon_set.reader:
+        return Row(node, "", index, NOT_READY)
+    return None
+
+
+def _row_of_writer(membership: Membership, pod: Pod, wanted: Row, observed: Row | None) -> Row | None:
+    """Give the row of an upstream daemon, which writes it as well: never without an address, never back after it left.
+
+    While the kubelet has not published the pod's address, the row that the daemon wrote itself stands (failure case
+    A14). A daemon that terminates takes its row out itself; nobody puts it back.
+    """
+    if pod.ip and not pod.terminating:
+        return wanted
+    if observed is None or row_is_dead(membership, observed):
+        return None
+    return Row(wanted.node, wanted.ip or observed.ip, wanted.index, wanted.status if pod.ip else observed.status)
