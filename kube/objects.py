@@ -304,7 +304,7 @@ class Status(Struct, frozen=True):
     code: int = 0
     reason: str = ""
     message: str = ""
-    details: StatusDetails = StatusDetails()
+    details: StatusDetails | None = None
 
 
 class WatchEvent(Struct, frozen=True):
@@ -330,3 +330,14 @@ def type_of(resource: Resource) -> type[KubeObject]:
         names.LEASES: Lease,
     }
     return types[resource]
+
+
+def object_decoder(resource: Resource) -> msgspec.json.Decoder[KubeObject]:
+    """Give the decoder of one object of a kind."""
+    return msgspec.json.Decoder(type_of(resource))
+
+
+def page_decoder(resource: Resource) -> msgspec.json.Decoder[ListPage[KubeObject]]:
+    """Give the decoder of a list page of a kind."""
+    kind = type_of(resource)
+    return msgspec.json.Decoder(ListPage[kind])  # type: ignore[valid-type]  # the parameter is known at run time only
