@@ -17,9 +17,12 @@ differently; whoever retries decides by class and by `retry_after_s`, never by t
     |  +- Throttled        429     (also: storage is being initialized)
     |  +- ServerError      5xx
     +- Unreachable                 no answer: refused, reset, timed out, TLS. The request may have taken effect
+    +- TooLarge                    the answer is longer than the client is willing to hold
+    +- Undecodable                 the answer is not what the API says, or comes in an impossible order
+    +- ConfigError                 it is not known where the API server is, or as whom to speak to it
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 import msgspec
@@ -85,6 +88,18 @@ class Unreachable(KubeError):
     """No answer came; a write may or may not have taken effect."""
 
 
+class TooLarge(KubeError):
+    """The answer, or one line of a watch, is longer than the client is willing to hold."""
+
+
+class Undecodable(KubeError):
+    """The answer is not what the API says, or comes in an impossible order."""
+
+
+class ConfigError(KubeError):
+    """The kubeconfig or the credentials that it names cannot be used; the message says what to mend."""
+
+
 class Resource(msgspec.Struct, frozen=True):
     """A kind as the API's paths name it. `group` is empty for the core group."""
 
@@ -109,17 +124,21 @@ class Selector(msgspec.Struct, frozen=True):
 
 
 class KubeClient(Protocol):
-    """Requests to one API server, each tried once. Every method raises KubeError."""
+    """Requests to one API server, each tried once. Every method raises KubeError.
+
+    The one exception: a request that is answered 401 was not carried out, so it is sent again if the credentials have
+    changed on disk meanwhile (tokens of service accounts rotate; failure case B18).
+    """
 
     async def list(self, selector: Selector, *, limit: int = 500, token: str = "", resource_version: str = "") -> bytes:
         """Give one page of a list; `token` continues one. No resourceVersion means the newest data, by quorum."""
 
-    def watch(self, selector: Selector, *, resource_version: str, timeout_s: float) -> AsyncIterator[bytes]:
+    def watch(self, selector: Selector, *, resource_version: str, timeout_s: float) -> AsyncGenerator[bytes, None]:
         """Give watch events (with bookmarks) after `resource_version`, one JSON line each, until the server ends it.
 
         The server is asked to end it after `timeout_s`; a connection that stays silent for longer is cut and raises
         Unreachable. An ERROR event is given like any other line. A line may be as long as an object may be (etcd's
-        1.5 MiB and the metadata around it).
+        1.5 MiB and the metadata around it); a longer one raises TooLarge. Whoever stops early closes the generator.
         """
 
     async def get(self, resource: Resource, namespace: str, name: str) -> bytes:

@@ -1,0 +1,343 @@
+"""Slim structs for the Kubernetes objects that cliquelog reads: the fields that are used, and no more.
+
+Problem: the client library's model classes cost 180 times as much as these to decode, and cannot say which fields
+matter. Invariant: a field that is used has its type checked when it is decoded; a field that is not named here is
+skipped, so a newer API server or a foreign writer breaks nothing. Reason for the defaults: the API server leaves empty
+fields out, and an object that a person or an older driver wrote may lack more (failure case A61: a row without `index`
+is unknown, not 0).
+
+Names are the API's in snake case. Sources: the Kubernetes API reference; the CRDs of resource.nvidia.com/v1beta1.
+"""
+
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+from kube import names
+from kube.client import Resource
+
+Version = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,39}\Z")]
+"""A resourceVersion: a decimal integer of at most 128 bits (KEP-5504), which the API writes as a string."""
+
+
+class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Base of the structs: immutable, camelCase on the wire, defaults left out when encoded."""
+
+
+class OwnerReference(Struct, frozen=True):
+    """Who owns an object."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+class ObjectMeta(Struct, frozen=True):
+    """What all objects have. Use `resource_version` to compare and `version` to send."""
+
+    name: str
+    uid: str
+    version: Version = msgspec.field(name="resourceVersion")
+    namespace: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def resource_version(self) -> int:
+        """The resourceVersion as a number: within one kind a greater one is newer (KEP-5504)."""
+        return int(self.version)
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the object's deletion was asked for."""
+        return self.deletion_timestamp is not None
+
+
+class Node(Struct, frozen=True):
+    """A node; the labels say its domain and its clique."""
+
+    metadata: ObjectMeta
+
+
+class PodSpec(Struct, frozen=True):
+    """Where the pod runs; `node_name` is empty until it is scheduled."""
+
+    node_name: str = ""
+
+
+class PodCondition(Struct, frozen=True):
+    """One of a pod's conditions; `status` is `True`, `False` or `Unknown`."""
+
+    type: str
+    status: str
+
+
+class PodStatus(Struct, frozen=True):
+    """How the pod is; `pod_ip` is empty until the kubelet has published it."""
+
+    phase: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    conditions: tuple[PodCondition, ...] = ()
+
+
+class Pod(Struct, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the pod runs and its Ready condition is true."""
+        return self.status.phase == "Running" and PodCondition("Ready", "True") in self.status.conditions
+
+
+class ClaimTemplateName(Struct, frozen=True):
+    """The name of the workload's claim template."""
+
+    name: str
+
+
+class Channel(Struct, frozen=True):
+    """The channel that a domain's workload claims; `allocation_mode` is `Single` or `All`."""
+
+    resource_claim_template: ClaimTemplateName
+    allocation_mode: str = "Single"
+
+
+class ComputeDomainSpec(Struct, frozen=True):
+    """What a domain's user wants."""
+
+    channel: Channel | None = None
+    num_nodes: int = 0
+
+
+class ComputeDomainNode(Struct, frozen=True):
+    """One entry of a ComputeDomain's `status.nodes`; `index` is -1 for a node without a fabric, None if left out."""
+
+    name: str
+    ip_address: str = ""
+    clique_id: str = msgspec.field(name="cliqueID", default="")
+    index: int | None = None
+    status: str = "NotReady"
+
+
+class Condition(Struct, frozen=True):
+    """One of an object's conditions."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class ComputeDomainStatus(Struct, frozen=True):
+    """The summary for people; `status` is empty before it was first written."""
+
+    status: str = ""
+    nodes: tuple[ComputeDomainNode, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class ComputeDomain(Struct, frozen=True):
+    """A ComputeDomain. The API server accepts one without a spec."""
+
+    metadata: ObjectMeta
+    spec: ComputeDomainSpec | None = None
+    status: ComputeDomainStatus = ComputeDomainStatus()
+
+
+class DaemonRow(Struct, frozen=True):
+    """One entry of `daemons`; `index` is None where the writer left it out: unknown, not 0 (failure case A61)."""
+
+    node_name: str
+    ip_address: str = ""
+    clique_id: str = msgspec.field(name="cliqueID", default="")
+    index: int | None = None
+    status: str = "NotReady"
+
+
+class ComputeDomainClique(Struct, frozen=True):
+    """A ComputeDomainClique (CDC): the daemons of one domain in one clique. It has neither spec nor status."""
+
+    metadata: ObjectMeta
+    daemons: tuple[DaemonRow, ...] = ()
+
+
+class EnvVar(Struct, frozen=True):
+    """An environment variable of a container; `value` is empty if it comes from elsewhere."""
+
+    name: str
+    value: str = ""
+
+
+class Container(Struct, frozen=True):
+    """A container of a pod template."""
+
+    name: str
+    env: tuple[EnvVar, ...] = ()
+
+
+class PodTemplateMeta(Struct, frozen=True):
+    """What the pods of a template are born with."""
+
+    labels: dict[str, str] = {}
+
+
+class PodTemplatePodSpec(Struct, frozen=True):
+    """The containers of a pod template."""
+
+    containers: tuple[Container, ...] = ()
+
+
+class PodTemplate(Struct, frozen=True):
+    """The template of a DaemonSet's pods."""
+
+    metadata: PodTemplateMeta = PodTemplateMeta()
+    spec: PodTemplatePodSpec = PodTemplatePodSpec()
+
+
+class DaemonSetSpec(Struct, frozen=True):
+    """What a DaemonSet runs."""
+
+    template: PodTemplate = PodTemplate()
+
+
+class DaemonSetStatus(Struct, frozen=True):
+    """How many daemons there should be and how many there are."""
+
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    number_ready: int = 0
+    observed_generation: int = 0
+
+
+class DaemonSet(Struct, frozen=True):
+    """A DaemonSet."""
+
+    metadata: ObjectMeta
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+class ResourceClaimTemplate(Struct, frozen=True):
+    """A claim template; its labels say whose it is."""
+
+    metadata: ObjectMeta
+
+
+class LeaseSpec(Struct, frozen=True):
+    """Who holds a lease and until when. Times are RFC 3339 with microseconds, as the API writes them."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Struct, frozen=True):
+    """A lease."""
+
+    metadata: ObjectMeta
+    spec: LeaseSpec = LeaseSpec()
+
+
+KubeObject = Node | Pod | ComputeDomain | ComputeDomainClique | DaemonSet | ResourceClaimTemplate | Lease
+"""The kinds that can be read."""
+
+T = TypeVar("T")
+
+
+class ListMeta(Struct, frozen=True):
+    """What a list page says of itself; `token` continues the list and is empty on the last page."""
+
+    version: Version = msgspec.field(name="resourceVersion")
+    token: str = msgspec.field(name="continue", default="")
+
+    @property
+    def resource_version(self) -> int:
+        """The version as of which the whole list, all pages of it, is complete."""
+        return int(self.version)
+
+
+class ListPage(Struct, Generic[T], frozen=True):
+    """One page of a list."""
+
+    metadata: ListMeta
+    items: tuple[T, ...]
+
+
+class BookmarkMeta(Struct, frozen=True):
+    """The one thing that a bookmark says."""
+
+    version: Version = msgspec.field(name="resourceVersion")
+
+
+class Bookmark(Struct, frozen=True):
+    """The object of a BOOKMARK event: everything up to this resourceVersion has been sent."""
+
+    metadata: BookmarkMeta
+
+
+class StatusDetails(Struct, frozen=True):
+    """Details of a refusal."""
+
+    name: str = ""
+    kind: str = ""
+    retry_after_seconds: float | None = None
+
+
+class Status(Struct, frozen=True):
+    """The API server's account of a request that it did not carry out."""
+
+    kind: str = ""
+    status: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+class WatchEvent(Struct, frozen=True):
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, with the object still encoded.
+
+    `type` is empty where the line is not a watch event but a bare Status, which some servers and proxies send in an
+    answer with status 200 (failure case B3).
+    """
+
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"")
+
+
+def type_of(resource: Resource) -> type[KubeObject]:
+    """Give the struct of a kind; KeyError for a kind that cliquelog does not read."""
+    types: dict[Resource, type[KubeObject]] = {
+        names.NODES: Node,
+        names.PODS: Pod,
+        names.COMPUTE_DOMAINS: ComputeDomain,
+        names.CDCS: ComputeDomainClique,
+        names.DAEMON_SETS: DaemonSet,
+        names.CLAIM_TEMPLATES: ResourceClaimTemplate,
+        names.LEASES: Lease,
+    }
+    return types[resource]
+
+
+def object_decoder(resource: Resource) -> msgspec.json.Decoder[KubeObject]:
+    """Give the decoder of one object of a kind."""
+    return msgspec.json.Decoder(type_of(resource))
+
+
+def page_decoder(resource: Resource) -> msgspec.json.Decoder[ListPage[KubeObject]]:
+    """Give the decoder of a list page of a kind."""
+    kind = type_of(resource)
+    return msgspec.json.Decoder(ListPage[kind])  # type: ignore[valid-type]  # the parameter is known at run time only

@@ -1,0 +1,65 @@
+"""The simulated API server keeps the contract of a real one, and refuses what a careless fake would accept."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from kube import names
+from kube.client import Expired, KubeClient, Selector
+from kube.objects import ListPage, Node
+from kube.transport import Timeouts
+from simulation.apiserver import ApiServer
+from tests.kube.contract import ClientContract, events, nodes, version_now
+from tests.kube.serving import client_of, served
+
+KINDS = (names.NODES, names.PODS, names.COMPUTE_DOMAINS, names.CDCS)
+
+
+@pytest.fixture
+def apiserver() -> ApiServer:
+    return ApiServer(KINDS, with_status={names.NODES, names.PODS, names.COMPUTE_DOMAINS})
+
+
+@pytest.fixture
+async def client(apiserver: ApiServer) -> AsyncIterator[KubeClient]:
+    async with served(apiserver.application()) as server, client_of(server, Timeouts()) as client:
+        yield client
+
+
+@pytest.fixture
+def watch_s() -> float:
+    return 1.0
+
+
+class TestSimulatedApiServer(ClientContract):
+    """The contract, on the simulated server."""
+
+    @pytest.fixture(autouse=True)
+    async def history(self, apiserver: ApiServer, client: KubeClient) -> None:
+        """Like a real server, it has lived before the test: version 1 is long gone."""
+        await nodes(client, 1)
+        apiserver.compact()
+
+
+async def test_a_version_that_never_was_is_refused(client: KubeClient) -> None:
+    selector = await nodes(client, 1)
+    future = str(int(await version_now(client, selector)) + 1000)
+    with pytest.raises(Expired):
+        await events(client, selector, future, 1)
+
+
+async def test_a_list_that_was_compacted_away_cannot_be_continued(apiserver: ApiServer, client: KubeClient) -> None:
+    selector = await nodes(client, 3)
+    first = msgspec.json.decode(await client.list(selector, limit=1), type=ListPage[Node])
+    apiserver.compact()
+    with pytest.raises(Expired):
+        await client.list(selector, limit=1, token=first.metadata.token)
+
+
+async def test_a_watch_from_the_newest_version_outlives_compaction(apiserver: ApiServer, client: KubeClient) -> None:
+    selector = Selector(names.NODES)
+    await nodes(client, 1)
+    apiserver.compact()
+    seen = await events(client, selector, await version_now(client, selector), 1)
+    assert [event.type for event in seen] == ["BOOKMARK"]
