@@ -1,8 +1,8 @@
 """A big frozen map: dicts of small dicts, of which one change copies little.
 
 A domain may have 5,040 nodes, and a state is never changed in place. To copy 5,040 entries for every record would cost
-more than the fold; here a change copies the dict of buckets (at most 256) and one bucket (20 entries at that size).
-The bucket of a key is its CRC-32, not `hash`: it is the same in every process, so snapshots are equal too.
+more than the fold; here a change copies the dict of buckets (at most 64) and one bucket (80 entries at that size). The
+bucket of a key is its CRC-32, not `hash`: it is the same in every process, so snapshots are equal too.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,15 @@ from zlib import crc32
 
 V = TypeVar("V")
 
-Buckets = dict[int, dict[str, V]]
-"""By bucket number: values by key. Holds no empty bucket, so equal contents are equal values."""
+Buckets = dict[str, dict[str, V]]
+"""By bucket: values by key. Holds no empty bucket, so equal contents are equal values."""
+
+_NAMES = tuple(f"{number:02d}" for number in range(64))
 
 
-def bucket_of(key: str) -> int:
-    """Give the number of the bucket that `key` belongs to, 0..255."""
-    return crc32(key.encode()) & 0xFF
+def bucket_of(key: str) -> str:
+    """Give the bucket that `key` belongs to, `00`..`63`: text, since the canonical encoding sorts text keys only."""
+    return _NAMES[crc32(key.encode()) & 63]
 
 
 def find(buckets: Buckets[V], key: str) -> V | None:
@@ -28,23 +30,31 @@ def find(buckets: Buckets[V], key: str) -> V | None:
 
 def put(buckets: Buckets[V], key: str, value: V) -> Buckets[V]:
     """Give a map with `key` set to `value`."""
-    number = bucket_of(key)
-    return {**buckets, number: {**buckets.get(number, {}), key: value}}
+    place = bucket_of(key)
+    bucket = buckets.get(place, {}).copy()
+    bucket[key] = value
+    return with_bucket(buckets, place, bucket)
 
 
 def drop(buckets: Buckets[V], key: str) -> Buckets[V]:
     """Give a map without `key`; the same map if it is not there."""
-    number = bucket_of(key)
-    bucket = buckets.get(number, {})
-    if key not in bucket:
+    place = bucket_of(key)
+    bucket = buckets.get(place)
+    if bucket is None or key not in bucket:
         return buckets
-    rest = {**bucket}
+    rest = bucket.copy()
     del rest[key]
-    if rest:
-        return {**buckets, number: rest}
-    others = {**buckets}
-    del others[number]
-    return others
+    return with_bucket(buckets, place, rest)
+
+
+def with_bucket(buckets: Buckets[V], place: str, bucket: dict[str, V]) -> Buckets[V]:
+    """Give a map whose bucket `place` is `bucket`."""
+    changed = buckets.copy()
+    if bucket:
+        changed[place] = bucket
+    else:
+        del changed[place]
+    return changed
 
 
 def values(buckets: Buckets[V]) -> Iterator[V]:

@@ -180,8 +180,10 @@ def _with_cdcs(
     before = state.cdcs.get(event.clique, ())
     if objects is before:
         return replace(state, uid=event.domain, tombstones=tombstones)
-    cdcs = {**state.cdcs, event.clique: objects}
-    if not objects:
+    cdcs = state.cdcs.copy()
+    if objects:
+        cdcs[event.clique] = objects
+    else:
         del cdcs[event.clique]
     rows, unready = _count(objects)
     rows_before, unready_before = _count(before)

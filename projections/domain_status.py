@@ -51,7 +51,7 @@ def is_ready(state: DomainState, domain: DomainSeen, settings: Settings) -> bool
         return False
     # A node that moved can have rows in two CDCs for a while, and counts once. Only a domain that asks for a number
     # and seems to have it pays for the count.
-    return not domain.num_nodes or len({node.name for node in _all_nodes(state)}) >= domain.num_nodes
+    return not domain.num_nodes or _node_count(state, bare) >= domain.num_nodes
 
 
 def listed_nodes(state: DomainState, settings: Settings) -> tuple[DomainNode, ...]:
@@ -62,6 +62,11 @@ def listed_nodes(state: DomainState, settings: Settings) -> tuple[DomainNode, ..
     if len(nodes) <= LARGEST:
         return nodes
     return _by_name(sorted(nodes, key=lambda node: (node.status != "Ready", node.name))[:LARGEST])
+
+
+def _node_count(state: DomainState, bare: list[DomainNode]) -> int:
+    names = {row.node for cdcs in state.cdcs.values() for cdc in cdcs for row in cdc.rows}
+    return len(names.union(node.name for node in bare))
 
 
 def _all_nodes(state: DomainState) -> list[DomainNode]:

@@ -2,46 +2,39 @@
 
 Records come at least once, and two controllers may both append what they see, one of them later (rule 3). A tombstone
 holds the object's UID and the resourceVersion as of which it is gone; a sighting that is not newer is stale. It is not
-for ever: a node that lost its label may get it again, with a newer version. Bounded: of each of 256 buckets the
+for ever: a node that lost its label may get it again, with a newer version. Bounded: of each of 64 buckets the
 tombstones with the highest versions stay. What is forgotten can at worst be brought back by a record that is very late,
 and the next complete relist ends that.
 """
 
-from projections.buckets import bucket_of
+from projections.buckets import Buckets, bucket_of, drop, find, with_bucket
 
-Tombstone = tuple[str, int]
-"""UID and resourceVersion."""
-Tombstones = dict[int, tuple[Tombstone, ...]]
-"""By bucket number: tombstones in the order of their versions, oldest first."""
+Tombstones = Buckets[int]
+"""By UID: the resourceVersion as of which the object is gone."""
 
-LIMIT = 32
-"""Tombstones per bucket: 8,192 in all, more than a domain of 5,040 nodes leaves when its pods go."""
+LIMIT = 256
+"""Tombstones per bucket: 16,384 in all, more than the 10,080 nodes and pods that a domain of 5,040 nodes leaves."""
 
 
 def gone_at(tombstones: Tombstones, uid: str) -> int:
     """Give the resourceVersion as of which the object is gone, -1 if nothing is known of that."""
-    for known, version in tombstones.get(bucket_of(uid), ()):
-        if known == uid:
-            return version
-    return -1
+    version = find(tombstones, uid)
+    return -1 if version is None else version
 
 
 def bury(tombstones: Tombstones, uid: str, version: int) -> Tombstones:
     """Give tombstones that say that the object is gone as of `version`; the highest version stated stays."""
-    number = bucket_of(uid)
-    if gone_at(tombstones, uid) >= version:
+    place = bucket_of(uid)
+    bucket = tombstones.get(place, {})
+    if bucket.get(uid, -1) >= version:
         return tombstones
-    others = (stone for stone in tombstones.get(number, ()) if stone[0] != uid)
-    ordered = sorted((*others, (uid, version)), key=lambda stone: (stone[1], stone[0]))
-    return {**tombstones, number: tuple(ordered[-LIMIT:])}
+    bucket = bucket.copy()
+    bucket[uid] = version
+    if len(bucket) > LIMIT:
+        del bucket[min(bucket, key=lambda known: (bucket[known], known))]
+    return with_bucket(tombstones, place, bucket)
 
 
 def exhume(tombstones: Tombstones, uid: str) -> Tombstones:
     """Give tombstones without this UID's: the object was seen alive after all, with a newer version."""
-    number = bucket_of(uid)
-    if gone_at(tombstones, uid) < 0:
-        return tombstones
-    rest = tuple(stone for stone in tombstones[number] if stone[0] != uid)
-    if rest:
-        return {**tombstones, number: rest}
-    return {known: stones for known, stones in tombstones.items() if known != number}
+    return drop(tombstones, uid)
