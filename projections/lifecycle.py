@@ -34,6 +34,7 @@ def _effects(state: DomainState, settings: Settings) -> Iterator[AnyEffect]:
     if domain.terminating:
         yield from cleanup(state, settings)
         yield from _let_go(state, domain, settings)
+        yield from post_events(domain, find_problems(state, domain, settings))
     elif spec_problem(domain):
         yield from _report(state, domain, settings)
     elif settings.finalizer not in domain.finalizers:
@@ -55,7 +56,6 @@ def _let_go(state: DomainState, domain: DomainSeen, settings: Settings) -> Itera
     if settings.finalizer in domain.finalizers and everything_is_gone(state):
         kept = tuple(name for name in domain.finalizers if name != settings.finalizer)
         yield SetFinalizers(_target(domain), state.uid, domain.resource_version, domain.uid, kept)
-    yield from post_events(domain, find_problems(state, domain, settings))
 
 
 def _report(state: DomainState, domain: DomainSeen, settings: Settings) -> Iterator[AnyEffect]:

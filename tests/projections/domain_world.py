@@ -173,7 +173,7 @@ class World:
         """Carry out all effects that are wanted now; tell whether there was one besides Events."""
         effects = self.effects()
         for effect in effects:
-            self._carry_out(effect)
+            self.carry_out_one(effect)
         return any(not isinstance(effect, PostEvent) for effect in effects)
 
     def run_until_quiet(self, rounds: int = 30) -> None:
@@ -198,7 +198,7 @@ class World:
             self.remove(target)
         return bool(ending)
 
-    def _carry_out(self, effect: AnyEffect) -> None:
+    def carry_out_one(self, effect: AnyEffect) -> None:
         seen = self.objects.get(effect.target)
         assert effect.domain == UID
         if isinstance(effect, PostEvent):

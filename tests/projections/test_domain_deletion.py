@@ -1,6 +1,8 @@
 from itertools import product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from eventlog.events import DomainGone, NodeSeen, Row
@@ -84,7 +86,7 @@ def test_a_step_that_never_succeeds_holds_up_only_the_end() -> None:
     for _ in range(10):
         for effect in world.wanted():
             if effect.target != stuck:
-                world._carry_out(effect)
+                world.carry_out_one(effect)
         world.pass_time()
     assert set(world.objects) == {DOMAIN, stuck}
     assert [effect.target for effect in world.effects()] == [stuck]
@@ -203,3 +205,37 @@ def test_a_node_that_came_back_under_a_new_uid_is_unlabelled_under_that_uid() ->
     [effect] = world.effects()
     assert isinstance(effect, UnlabelNode)
     assert effect.uid == "reborn"
+
+
+@settings(deadline=None)
+@given(st.sampled_from(HALF_DONE), st.data())
+def test_a_domain_ends_whatever_subset_of_its_steps_succeeds_and_though_nodes_are_labelled_again(
+    case: tuple[str, ...], data: st.DataObject
+) -> None:
+    world = a_half_done_world(case)
+    world.put_domain(terminating=True, finalizers=(FINALIZER,))
+    for _ in range(data.draw(st.integers(0, 6))):
+        for effect in world.wanted():
+            if data.draw(st.booleans()):
+                world.carry_out_one(effect)
+        if data.draw(st.booleans()):
+            world.pass_time()
+        if DOMAIN in world.objects and data.draw(st.booleans()):
+            world.put_node("late")
+    world.run_until_quiet()
+    assert not world.objects
+
+
+def test_a_domain_that_was_fully_made_ends_with_nothing_left() -> None:
+    world = World()
+    world.put_domain(num_nodes=2)
+    world.run_until_quiet()
+    for node, clique in (("n1", "cluster.1"), ("n2", "")):
+        world.put_node(node, clique)
+        world.put_pod(node, clique)
+    world.put_cdc([Row("n1", "ip-n1", 0, "Ready")])
+    world.run_until_quiet()
+    assert world.objects[DOMAIN].status == "Ready"
+    world.change_domain(terminating=True)
+    world.run_until_quiet()
+    assert not world.objects

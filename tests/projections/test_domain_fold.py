@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -188,3 +193,36 @@ def test_tombstones_are_bounded_and_those_with_the_highest_versions_stay() -> No
     assert len(stones["07"]) == LIMIT
     assert [gone_at(stones, uid) for uid in uids[:10]] == [-1] * 10
     assert gone_at(stones, uids[-1]) == len(uids) - 1
+
+
+def test_state_and_effects_are_the_same_bytes_whatever_the_hash_seed() -> None:
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", FOLD_A_WORLD],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1", "4242")
+    }
+    assert len(printed) == 1
+    assert b"write-status" in printed.pop()
+
+
+FOLD_A_WORLD = """
+import msgspec
+from eventlog.events import Row
+from projections.lifecycle import domain_effects
+from tests.projections.domain_world import World
+
+world = World()
+world.put_domain()
+world.run_until_quiet()
+for number in range(40):
+    world.put_node(f"n{number}")
+    world.put_pod(f"n{number}", "" if number % 2 else "cluster.1")
+    world.put_cdc([Row(f"n{number}", "ip")], ["x", "y", "z"], f"cluster.{number}")
+print(msgspec.json.encode(world.state, order="deterministic").decode())
+print(msgspec.json.encode(domain_effects(world.state, world.settings)).decode())
+"""
