@@ -11,6 +11,8 @@ class Settings(msgspec.Struct, frozen=True):
     `finalizer` is the finalizer on ComputeDomains, their DaemonSets and claim templates. `status_rows` bounds
     `status.nodes` (rule 11): a larger domain's status lists only the nodes without a fabric, which have no CDC.
     `host_managed` says that the hosts run IMEX: no DaemonSet and no daemon claim template are made (failure case A22).
+    `conditions` says that the installed ComputeDomain CRD keeps `status.conditions`. Upstream's drops them without a
+    word: asked for there, they would call for the same write for ever, so then Events alone tell people.
     """
 
     namespace: str
@@ -18,3 +20,4 @@ class Settings(msgspec.Struct, frozen=True):
     finalizer: str = "resource.nvidia.com/computeDomain"
     status_rows: int = 100
     host_managed: bool = False
+    conditions: bool = True
