@@ -137,13 +137,15 @@ class Coalescer:
                 self._hold(now, slot, slot.sent[0].resource_version if slot.sent else 0, None)
             case Throttled(retry_after_s=asked):
                 slot.unsend()
-                pause = self._limits.retry_after_s if asked is None else min(asked, self._limits.retry_after_cap_s)
-                self._back_off(slot, now + pause)
-                self._bucket.pause(now + pause)
-            case Conflict() | Failed():
+                self._back_off(now, slot, self._limits.retry_after_s if asked is None else asked)
+            case Failed(retry_after_s=asked):
                 slot.unsend()
                 slot.doubt = slot.effect is not None
-                self._back_off(slot, now)
+                self._back_off(now, slot, asked or 0.0)
+            case Conflict():
+                slot.unsend()
+                slot.doubt = slot.effect is not None
+                self._back_off(now, slot, 0.0)
             case Refused():
                 slot.unsend()
                 slot.not_before = now + self._limits.refused_s * self._rng.uniform(1.0, 1.5)
@@ -186,10 +188,14 @@ class Coalescer:
         else:
             slot.hold = hold
 
-    def _back_off(self, slot: Slot, start: float) -> None:
+    def _back_off(self, now: float, slot: Slot, asked_s: float) -> None:
+        """Let the slot wait as long as the server asked and a random time more; what it asked for holds for all."""
+        pause = min(asked_s, self._limits.retry_after_cap_s)
+        if pause > 0:
+            self._bucket.pause(now + pause)
         bound = min(self._limits.backoff_cap_s, self._limits.backoff_s * 2.0 ** min(slot.attempts, 32))
         slot.attempts += 1
-        slot.not_before = start + self._rng.uniform(0.0, bound)
+        slot.not_before = now + pause + self._rng.uniform(0.0, bound)
 
     def _drop(self, now: float, owner: str, target: Target) -> None:
         slot = self._slots.get(target)

@@ -50,9 +50,13 @@ class Throttled(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """No usable answer came. The write may have taken effect, so a live read comes before the next one."""
+    """No usable answer came. The write may have taken effect, so a live read comes before the next one.
+
+    `retry_after_s` is the pause that a failing server asked for, else None.
+    """
 
     cause: str
+    retry_after_s: float | None
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Time as a port, so that back-off, leases and pacing are tested in virtual time."""
+"""The clock port: all that waits or measures takes one, so that a test or a simulation can own the time."""
 
 import asyncio
 import time
@@ -6,29 +6,29 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks and a sleep."""
+    """Time, and waiting for it to pass."""
 
     def monotonic(self) -> float:
         """Give seconds since some fixed moment; never goes back."""
 
     def now_ms(self) -> int:
-        """Give Unix time in milliseconds; may jump."""
+        """Give the time of day in milliseconds since 1970-01-01 UTC."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return after that many seconds of `monotonic`."""
+        """Wait."""
 
 
 class SystemClock:
-    """The clocks of this machine."""
+    """The machine's clock."""
 
     def monotonic(self) -> float:
-        """Give seconds since some fixed moment."""
+        """Give the monotonic clock's seconds."""
         return time.monotonic()
 
     def now_ms(self) -> int:
-        """Give Unix time in milliseconds."""
+        """Give the wall clock's milliseconds."""
         return time.time_ns() // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
-        """Let other tasks run for that many seconds."""
+        """Wait on the running event loop."""
         await asyncio.sleep(seconds)
