@@ -181,10 +181,11 @@ class Coalescer:
     def _hold(self, now: float, slot: Slot, base: int, version: int | None) -> None:
         """Wait for the fold to see the object as it is now, unless it has done so already."""
         hold = Hold(base, version, now)
-        if slot.effect is None or hold.released_by(slot.effect):
+        if slot.effect is None:
+            slot.hold = hold if base > 0 else None
+        elif hold.released_by(slot.effect):
             slot.hold = None
-            if slot.effect is not None and slot.since is None:
-                slot.since = now
+            slot.since = now if slot.since is None else slot.since
         else:
             slot.hold = hold
 
@@ -208,7 +209,7 @@ class Coalescer:
         if slot.in_flight:
             due = None
         elif slot.effect is None:
-            due = max(now, slot.not_before, max(slot.history.written, slot.history.status) + keep_s(self._pace))
+            due = self._forget_at(now, slot)
         else:
             due = slot.due(self._pace, self._limits.hold_s)
         key = None if due is None else (due, slot.rank())
@@ -218,6 +219,12 @@ class Coalescer:
         slot.scheduled, slot.ticket = key, self._tickets
         if due is not None:
             heapq.heappush(self._later, (due, slot.ticket, target))
+
+    def _forget_at(self, now: float, slot: Slot) -> float:
+        """Give the time from which nothing of an unwanted object's slot can matter."""
+        paced = max(slot.history.written, slot.history.status) + keep_s(self._pace)
+        held = slot.hold.since + self._limits.hold_s if slot.hold is not None else now
+        return max(now, slot.not_before, paced, held)
 
     def _promote(self, now: float) -> None:
         """Move what has become due from the order of time to the order of urgency, and forget what is at rest."""

@@ -63,8 +63,15 @@ class Slot(msgspec.Struct):
             self.since = now
 
     def drop(self) -> None:
-        """Want nothing of the object any more; its history and back-off stay, as they still delay what comes next."""
-        self.effect, self.since, self.hold, self.doubt = None, None, None, False
+        """Want nothing of the object any more; what still delays the next wish stays.
+
+        A hold stays too: the wish may have gone because the fold, which has not seen our write, takes the object for
+        what it should be. Except after a creation: a later wish to create it means, more likely, that it was seen and
+        deleted since; and should it be there after all, the API server says so.
+        """
+        self.effect, self.since, self.doubt = None, None, False
+        if self.hold is not None and self.hold.base == 0:
+            self.hold = None
 
     def unsend(self) -> None:
         """Count the change that was sent as not written; with doubt or a hold, what was out was only a read."""
