@@ -1,5 +1,6 @@
 """The bounds on writes while a clique fills, over many seeded arrival patterns, in virtual seconds."""
 
+import itertools
 import random
 import statistics
 
@@ -29,7 +30,7 @@ class Formation(msgspec.Struct):
 
 def changes(seed: int, span_s: float, ready_s: tuple[float, float]) -> list[tuple[float, str]]:
     """18 nodes: each joins, gets its pod's address, gets ready. Each of the three changes the clique's rows."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     result = []
     for _ in range(18):
         joins = rng.uniform(0.0, span_s)
@@ -101,7 +102,7 @@ def test_a_clique_that_becomes_complete_again_and_again_is_not_written_for_every
         history = written(PACE, history, cdc(complete=True), since, now)
         times.append(now)
     assert len(times) <= 6
-    assert all(later - earlier >= PACE.complete_gap_s - 1e-9 for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later - earlier >= PACE.complete_gap_s - 1e-9 for earlier, later in itertools.pairwise(times))
 
 
 def test_a_complete_clique_does_not_wait_for_the_pace_of_partial_writes() -> None:
