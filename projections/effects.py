@@ -51,12 +51,17 @@ class WriteCdc(Effect, frozen=True, tag="write-cdc"):
 
 
 class WriteStatus(Effect, frozen=True, tag="write-status"):
-    """Replace the ComputeDomain's status: `status` is `Ready` or `NotReady`."""
+    """Replace the ComputeDomain's status: `status` is `Ready` or `NotReady`.
+
+    `since` names the conditions whose status is as it was seen, each with the lastTransitionTime (RFC 3339) that was
+    seen with it, as (type, time); every other condition gets the time of the write.
+    """
 
     uid: str
     status: str
     nodes: tuple[DomainNode, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    since: tuple[tuple[str, str], ...] = ()
 
 
 class SetFinalizers(Effect, frozen=True, tag="set-finalizers"):

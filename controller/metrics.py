@@ -1,0 +1,103 @@
+"""Metrics in Prometheus' format; `docs/metrics.md` lists them for people.
+
+One object, made by the composition root, holds a registry of its own: nothing is registered at import, so two
+controllers in one process (a test, a simulation) do not share counts. Labels have few values by construction: kinds,
+verbs, statuses, event types; never names of objects.
+"""
+
+import functools
+from collections.abc import Callable
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from controller.coalescer import Depth
+
+LATENCY_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""From a request that an idle API server answers to one that a client gives up on."""
+
+
+class Metrics:
+    """What a controller counts."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "cliquelog_requests", "Requests sent by the applier", ["resource", "verb", "code"], registry=registry
+        )
+        self._conflicts = Counter(
+            "cliquelog_conflicts", "Requests answered with 409", ["resource", "verb"], registry=registry
+        )
+        self._throttles = Counter(
+            "cliquelog_throttles", "Requests answered with 429", ["resource", "verb"], registry=registry
+        )
+        self._latency = Histogram(
+            "cliquelog_request_duration_seconds",
+            "Time from a request to its answer",
+            ["resource", "verb"],
+            buckets=LATENCY_BUCKETS_S,
+            registry=registry,
+        )
+        self._appended = Counter("cliquelog_records_appended", "Records appended", ["event"], registry=registry)
+        self._folded = Counter("cliquelog_records_folded", "Records folded", ["partition"], registry=registry)
+        self._inadmissible = Counter(
+            "cliquelog_decisions_inadmissible", "Decisions that the fold did not admit", ["decision"], registry=registry
+        )
+        self._relists = Counter("cliquelog_relists", "Complete lists begun", ["resource", "cause"], registry=registry)
+        self._gaps = Counter("cliquelog_watch_gaps", "Gaps in the view of a kind", ["resource"], registry=registry)
+        self._rows = Gauge("cliquelog_rows", "Rows that the folded state wants", ["status"], registry=registry)
+        self._leader = Gauge("cliquelog_leader", "1 while this process leads", registry=registry)
+        self._leader.set(0)
+        self._queue = Gauge("cliquelog_queue_length", "Objects in the coalescer", ["state"], registry=registry)
+
+    def request(self, resource: str, verb: str, code: str, seconds: float) -> None:
+        """Count a request; `code` is 2xx, the error's HTTP status, or `none` where no answer came."""
+        self._requests.labels(resource, verb, code).inc()
+        self._latency.labels(resource, verb).observe(seconds)
+        if code == "409":
+            self._conflicts.labels(resource, verb).inc()
+        if code == "429":
+            self._throttles.labels(resource, verb).inc()
+
+    def appended(self, event: str) -> None:
+        """Count a record that was appended; `event` is its event's tag."""
+        self._appended.labels(event).inc()
+
+    def folded(self, partition: int, records: int) -> None:
+        """Count records that were folded."""
+        self._folded.labels(str(partition)).inc(records)
+
+    def inadmissible(self, decision: str) -> None:
+        """Count a decision that came too late or was wrong; `decision` is its event's tag."""
+        self._inadmissible.labels(decision).inc()
+
+    def relist(self, resource: str, cause: str) -> None:
+        """Count a complete list; `cause` as in the event RelistBegan, one of few."""
+        self._relists.labels(resource, cause).inc()
+
+    def gap(self, resource: str) -> None:
+        """Count a gap in the watch of a kind."""
+        self._gaps.labels(resource).inc()
+
+    def rows(self, ready: int, not_ready: int) -> None:
+        """Set how many rows the folded state wants, by status."""
+        self._rows.labels("Ready").set(ready)
+        self._rows.labels("NotReady").set(not_ready)
+
+    def leading(self, *, leads: bool) -> None:
+        """Set whether this process leads."""
+        self._leader.set(int(leads))
+
+    def watch_queue(self, depth: Callable[[], Depth]) -> None:
+        """Take the coalescer's depth whenever the metrics are read."""
+        for state in Depth.__struct_fields__:
+            self._queue.labels(state).set_function(functools.partial(_count, depth, state))
+
+    def render(self) -> bytes:
+        """Give all of it in the text format."""
+        return generate_latest(self._registry)
+
+
+def _count(depth: Callable[[], Depth], state: str) -> float:
+    return float(getattr(depth(), state))

@@ -1,0 +1,100 @@
+"""One object's place in the coalescer: its newest wanted effect, the write in flight, and what it waits for."""
+
+import math
+
+import msgspec
+
+from controller.pacing import History, Pace, earliest
+from projections.effects import AnyEffect, WriteCdc
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Reason not to write: the fold has not seen the object as it is now, so an effect from it would be stale.
+
+    `base` is the version that the fold had computed from when the hold began. `version` is the one that it has to
+    reach: a write's result, a live read's (0: the object was not there), or None where the answer had none.
+    """
+
+    base: int
+    version: int | None
+    since: float
+
+    def released_by(self, effect: AnyEffect) -> bool:
+        """Say whether the fold had seen the object as it is now (or newer) when it computed `effect`."""
+        seen = effect.resource_version
+        if seen == 0 and self.base > 0:
+            return True  # The fold had the object and has it no longer: it saw the deletion, which came after.
+        if self.version is None:
+            return seen > self.base
+        if self.version == 0:
+            return seen == 0 or seen > self.base
+        return seen >= self.version
+
+
+class Slot(msgspec.Struct):
+    """The state of one object. `since` is when the oldest change that is not yet written was wanted.
+
+    `in_flight` says that a write or a read is out; `sent` is the effect that was last sent and its `since`. `doubt`
+    says that a live read has to come first. `not_before` and `attempts` are the back-off's. `scheduled` is the
+    (due, rank) that the queue holds for the slot, `ticket` the number of that entry: older entries are void.
+    """
+
+    owner: str
+    effect: AnyEffect | None = None
+    position: str = ""
+    since: float | None = None
+    in_flight: bool = False
+    sent: tuple[AnyEffect, float] | None = None
+    hold: Hold | None = None
+    doubt: bool = False
+    history: History = History()
+    not_before: float = -math.inf
+    attempts: int = 0
+    scheduled: tuple[float, int] | None = None
+    ticket: int = 0
+
+    def want(self, now: float, owner: str, effect: AnyEffect, position: str) -> None:
+        """Take the newest effect; an older one that was not sent is forgotten."""
+        self.owner, self.effect, self.position = owner, effect, position
+        if self.hold and self.hold.released_by(effect):
+            self.hold = None
+        waiting = self.in_flight or self.hold is not None
+        if self.since is None and not (waiting and self.sent and _same(effect, self.sent[0])):
+            self.since = now
+
+    def drop(self) -> None:
+        """Want nothing of the object any more; what still delays the next wish stays.
+
+        A hold stays too: the wish may have gone because the fold, which has not seen our write, takes the object for
+        what it should be. Except after a creation: a later wish to create it means, more likely, that it was seen and
+        deleted since; and should it be there after all, the API server says so.
+        """
+        self.effect, self.since, self.doubt = None, None, False
+        if self.hold is not None and self.hold.base == 0:
+            self.hold = None
+
+    def unsend(self) -> None:
+        """Count the change that was sent as not written; with doubt or a hold, what was out was only a read."""
+        if self.effect is not None and self.sent is not None and not (self.doubt or self.hold):
+            self.since = self.sent[1] if self.since is None else min(self.since, self.sent[1])
+
+    def due(self, pace: Pace, hold_s: float) -> float | None:
+        """Give the earliest time for the next write or read; None if there is nothing to do."""
+        if self.in_flight or self.effect is None:
+            return None
+        if self.doubt:
+            return self.not_before
+        if self.hold is not None:
+            return max(self.not_before, self.hold.since + hold_s)
+        if self.since is None:
+            return None
+        return max(self.not_before, earliest(pace, self.history, self.effect, self.since))
+
+    def rank(self) -> int:
+        """Give the class of urgency: complete cliques come first (rule 7)."""
+        return 0 if isinstance(self.effect, WriteCdc) and self.effect.complete else 1
+
+
+def _same(one: AnyEffect, other: AnyEffect) -> bool:
+    """Say whether two effects ask for the same, whatever they were computed from."""
+    return msgspec.structs.replace(one, resource_version=other.resource_version) == other
