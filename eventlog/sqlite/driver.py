@@ -10,9 +10,11 @@ Invariant: whatever SQLite reports leaves this package as an error of `eventlog.
 """
 
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -22,6 +24,7 @@ from eventlog.filesystem import refuse_network_filesystem
 from eventlog.log import AppendOutcomeUnknown, LogError, LogUnavailable, LogUnreadable
 
 Connection = sqlite3.Connection
+T = TypeVar("T")
 
 APPLICATION_ID = 0x434C4F47
 """`CLOG`, in the file's header."""
@@ -32,6 +35,7 @@ OFFSET_BITS = 40
 MAX_PARTITIONS = 1 << 20
 """Partitions that a position has room for."""
 
+_RETRY_PAUSE_S = 0.01
 _VIEW = f"""
 SELECT position >> {OFFSET_BITS} AS partition, position & {(1 << OFFSET_BITS) - 1} AS offset, key,
     strftime('%Y-%m-%dT%H:%M:%fZ', timestamp_ms / 1000.0, 'unixepoch') AS timestamp, event_type, schema_version,
@@ -60,7 +64,9 @@ def open_for_writing(path: Path, busy_timeout_s: float) -> Connection:
         with _closed_on_error(connection):
             # Refuses the file of another program before anything is written to it.
             read_meta(connection, path)
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            if mode != "wal":
+                raise LogUnreadable(f"{path} is where SQLite cannot use a write-ahead log; put it on a local disk")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")
             return connection
@@ -84,6 +90,27 @@ def open_for_reading(path: Path, busy_timeout_s: float) -> Connection:
         with _closed_on_error(connection):
             connection.execute("PRAGMA query_only = ON")
             return connection
+
+
+def patiently(action: Callable[[], T], busy_timeout_s: float) -> T:
+    """Carry out the action, again and again while another process holds a lock, until the time is over.
+
+    SQLite's own patience (its busy timeout) does not cover every step, among them the change to a write-ahead log.
+    """
+    deadline = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            return action()
+        except Locked:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_RETRY_PAUSE_S)
+
+
+def begin(connection: Connection, path: Path) -> None:
+    """Begin a write transaction by taking the write lock."""
+    with translated(path):
+        connection.execute("BEGIN IMMEDIATE")
 
 
 def create_schema(connection: Connection, path: Path, wanted: Meta) -> None:
@@ -119,7 +146,7 @@ def read_meta(connection: Connection, path: Path) -> Meta | None:
 
     Raises LogUnreadable for a file of another program, or a format newer than this one.
     """
-    with translated(path):
+    with translated(path), _one_view(connection):
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if application != APPLICATION_ID:
@@ -137,7 +164,7 @@ def read_meta(connection: Connection, path: Path) -> Meta | None:
 def translated(path: Path, *, committing: bool = False) -> Iterator[None]:
     """Raise what SQLite reports in the block as an error of `eventlog.log`.
 
-    `committing` is true for a COMMIT: a failed write or sync then leaves open whether the transaction is in the file.
+    `committing` is true for a COMMIT: a failed sync then leaves open whether the transaction is in the file.
     """
     try:
         yield
@@ -154,8 +181,11 @@ def wal_path(path: Path) -> Path:
 
 def _translation(path: Path, error: sqlite3.Error, *, committing: bool) -> LogError:
     # Text that is no UTF-8 is reported without a code.
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-    if code == sqlite3.SQLITE_IOERR and committing:
+    extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    code = extended & 0xFF
+    # A commit ends with the write of its last frame and a sync. If the write fails, the frame is not whole and never
+    # counts; if the sync fails, the frame may be on disk or not.
+    if committing and code == sqlite3.SQLITE_IOERR and extended != sqlite3.SQLITE_IOERR_WRITE:
         return AppendOutcomeUnknown(f"{path} had {error} at a commit; check the disk, then append again")
     kind, sentence = _SENTENCES.get(code, (LogUnreadable, "cannot be used ({}); see whether it is a cliquelog log"))
     return kind(f"{path} {sentence.format(error)}")
@@ -184,6 +214,19 @@ def _connect(path: Path, mode: str, busy_timeout_s: float) -> Connection:
         isolation_level=None,
         check_same_thread=False,
     )
+
+
+@contextmanager
+def _one_view(connection: Connection) -> Iterator[None]:
+    """Let all queries of the block see one state of the file, whatever another process commits meanwhile."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
 
 
 @contextmanager

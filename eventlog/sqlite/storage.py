@@ -14,7 +14,6 @@ from eventlog.partitioner import partition_for
 from eventlog.record import Entry, Headers, Position, Record
 from eventlog.sqlite import driver
 
-_RETRY_PAUSE_S = 0.01
 _WAL_LIMIT = 16 << 20
 """Bytes of write-ahead log from which on the writer empties it itself, waiting for readers."""
 _OFFSET_MASK = (1 << driver.OFFSET_BITS) - 1
@@ -45,7 +44,7 @@ class Storage:
             raise LogUnreadable(f"there is no log at {path}; give the path of an existing one, or let it be created")
         if partitions is not None and not 0 < partitions <= driver.MAX_PARTITIONS:
             raise InvalidRequest(f"a log cannot have {partitions} partitions; ask for 1 to {driver.MAX_PARTITIONS}")
-        connection = driver.open_for_writing(path, busy_timeout_s)
+        connection = driver.patiently(lambda: driver.open_for_writing(path, busy_timeout_s), busy_timeout_s)
         try:
             wanted = driver.Meta(topic, partitions or 24, time.time_ns() // 1_000_000)
             meta = _meta_or_create(connection, path, wanted, busy_timeout_s)
@@ -65,7 +64,7 @@ class Storage:
     def open_readonly(cls, path: Path, *, busy_timeout_s: float) -> "Storage":
         """Open an existing log for reading, also while a writer is at work."""
         path = path.resolve()
-        connection = driver.open_for_reading(path, busy_timeout_s)
+        connection = driver.patiently(lambda: driver.open_for_reading(path, busy_timeout_s), busy_timeout_s)
         try:
             meta = driver.read_meta(connection, path)
             if meta is None:
@@ -246,16 +245,7 @@ class _Transaction:
         self._busy_timeout_s = busy_timeout_s
 
     def __enter__(self) -> None:
-        deadline = time.monotonic() + self._busy_timeout_s
-        while True:
-            try:
-                with driver.translated(self._path):
-                    self._connection.execute("BEGIN IMMEDIATE")
-                return
-            except driver.Locked:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(_RETRY_PAUSE_S)
+        driver.patiently(lambda: driver.begin(self._connection, self._path), self._busy_timeout_s)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
