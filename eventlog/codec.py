@@ -22,11 +22,48 @@ UPCASTERS: Mapping[int, Upcaster] = {}
 """By version: the function that turns an event of that version, as a JSON object, into one of the next."""
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
 class UndecodableRecord(LogError):
     """A record that this program cannot read; the message names it and says why."""
+
+
+class Decoder:
+    """Reads events of `version` as they are, and older ones through their upcasters, one version after the other."""
+
+    def __init__(self, version: int, upcasters: Mapping[int, Upcaster]) -> None:
+        self._version = version
+        self._upcasters = upcasters
+        self._decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+    def decode(self, record: Record | Entry) -> AnyEvent:
+        """Give the record's event, lifted to this decoder's version.
+
+        Raises UndecodableRecord for a newer version, or bytes that are not an event of the version stated.
+        """
+        try:
+            if record.headers.schema_version == self._version:
+                return self._decoder.decode(record.value)
+            return self._decode_old(record.value, record.headers.schema_version)
+        except (msgspec.DecodeError, LookupError, RecursionError) as error:
+            raise UndecodableRecord(f"record {_place(record)} cannot be decoded: {error}") from error
+
+    def _decode_old(self, value: bytes, version: int) -> AnyEvent:
+        if version > self._version:
+            raise LookupError(
+                f"it has schema version {version} and this program reads up to {self._version}; use a newer cliquelog"
+            )
+        fields = msgspec.json.decode(value, type=dict[str, object])
+        for step in range(version, self._version):
+            upcaster = self._upcasters.get(step)
+            if upcaster is None:
+                raise LookupError(f"it has schema version {version}, and nothing lifts version {step} to {step + 1}")
+            fields = upcaster(fields)
+        event: AnyEvent = msgspec.convert(fields, AnyEvent)
+        return event
+
+
+_current = Decoder(SCHEMA_VERSION, UPCASTERS)
 
 
 def encode(event: Event) -> bytes:
@@ -41,28 +78,8 @@ def entry(key: str, event: Event, *, timestamp_ms: int, controller: str) -> Entr
 
 
 def decode(record: Record | Entry) -> AnyEvent:
-    """Give the record's event, lifted to the current schema version.
-
-    Raises UndecodableRecord for a newer version, or bytes that are not an event of the version stated.
-    """
-    try:
-        if record.headers.schema_version == SCHEMA_VERSION:
-            return _decoder.decode(record.value)
-        return _decode_old(record.value, record.headers.schema_version)
-    except (msgspec.DecodeError, LookupError) as error:
-        raise UndecodableRecord(f"record {_place(record)} cannot be decoded: {error}") from error
-
-
-def _decode_old(value: bytes, version: int) -> AnyEvent:
-    if version > SCHEMA_VERSION:
-        raise LookupError(
-            f"it has schema version {version} and this program reads up to {SCHEMA_VERSION}; use a newer cliquelog"
-        )
-    fields = msgspec.json.decode(value, type=dict[str, object])
-    for step in range(version, SCHEMA_VERSION):
-        fields = UPCASTERS[step](fields)
-    event: AnyEvent = msgspec.convert(fields, AnyEvent)
-    return event
+    """Give the record's event, lifted to the current schema version; raises UndecodableRecord."""
+    return _current.decode(record)
 
 
 def _place(record: Record | Entry) -> str:

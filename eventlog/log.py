@@ -9,6 +9,8 @@ partitions. `tests/eventlog/contract.py` states this as tests that run on every 
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
+
 from eventlog.record import Entry, Position, Record
 
 
@@ -32,6 +34,10 @@ class AppendOutcomeUnknown(LogError):
     """The append failed in a way that leaves open whether the entries are in the log; they may be appended again."""
 
 
+class InvalidRequest(LogError):
+    """The caller asked for what no engine may do: an unfit entry, a missing partition, something of a closed log."""
+
+
 class EventLog(Protocol):
     """A partitioned log of records."""
 
@@ -48,14 +54,16 @@ class EventLog(Protocol):
 
         An entry goes to `eventlog.partitioner.partition_for(entry.key, self.partitions)`.
 
-        Raises LogUnavailable if nothing was appended, AppendOutcomeUnknown if that is not certain.
+        Raises InvalidRequest for an entry that `eventlog.record.refusal` objects to, LogUnavailable if nothing was
+        appended, AppendOutcomeUnknown if that is not certain.
         """
 
     async def read(self, partition: int, offset: int, *, limit: int, timeout_s: float) -> Sequence[Record]:
         """Give up to `limit` records of the partition from `offset` on, in order.
 
         Waits up to `timeout_s` seconds for the first one; an empty answer means that there was none in that time.
-        Raises OffsetOutOfRange if `offset` lies below the partition's beginning.
+        Raises OffsetOutOfRange if `offset` lies below the partition's beginning, InvalidRequest for a partition that
+        the log does not have or a limit below 1.
         """
 
     async def beginning_offset(self, partition: int) -> int:
@@ -82,6 +90,14 @@ class Snapshot(Protocol):
     @property
     def state(self) -> bytes:
         """The encoded state."""
+
+
+class StoredSnapshot(msgspec.Struct, frozen=True):
+    """The snapshot that the adapters of this package give."""
+
+    partition: int
+    next_offset: int
+    state: bytes
 
 
 class SnapshotStore(Protocol):

@@ -1,0 +1,110 @@
+"""Whether a log is whole: the log's half of `cliquelog verify`, for every engine.
+
+A sound partition holds records in rising offsets (without gaps where the engine gives none), each fit and decodable,
+each with the headers of its event and in the partition of its key. The head of its hash chain sums up its history: the
+same head on another day, or in a copy on another engine, proves that nothing before it was changed.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import msgspec
+
+from eventlog.codec import UndecodableRecord, decode
+from eventlog.log import EventLog
+from eventlog.partitioner import partition_for
+from eventlog.record import GENESIS, Entry, Record, chain, refusal
+
+MAX_FINDINGS = 100
+"""Findings that a report names; the others are only counted, so that a ruined log gives a readable report."""
+
+_LIMIT = 2_000
+_TIMEOUT_S = 5.0
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something wrong with the record at `offset` of `partition`.
+
+    `code` is one of `offset-order`, `offset-gap`, `unfit-record`, `undecodable`, `type-mismatch`, `wrong-partition`;
+    `message` says it in a sentence.
+    """
+
+    partition: int
+    offset: int
+    code: str
+    message: str
+
+
+class PartitionReport(msgspec.Struct, frozen=True):
+    """What a partition holds: `records` from offset `beginning` up to `next_offset`, and the chain's `head` after them.
+
+    `findings` are the first `MAX_FINDINGS` of `findings_count`. The head starts at `beginning`: where the oldest
+    records are gone, it can only be compared with one that began at the same offset.
+    """
+
+    partition: int
+    beginning: int
+    next_offset: int
+    records: int
+    head: bytes
+    findings: Sequence[Finding]
+    findings_count: int
+
+
+async def check(log: EventLog, *, dense: bool) -> Sequence[PartitionReport]:
+    """Read the whole log, up to the ends that it has now, and report on each partition.
+
+    `dense` says whether the engine gives offsets without gaps: SQLite and memory do, Kafka does not.
+    """
+    return [await check_partition(log, partition, dense=dense) for partition in range(log.partitions)]
+
+
+async def check_partition(log: EventLog, partition: int, *, dense: bool) -> PartitionReport:
+    """Read one partition up to the end that it has now, and report on it."""
+    beginning = await log.beginning_offset(partition)
+    next_offset, records, head = beginning, 0, GENESIS
+    findings: list[Finding] = []
+    count = 0
+    async for batch in _batches(log, partition, beginning):
+        for record in batch:
+            for finding in _findings(record, next_offset, log.partitions, dense=dense):
+                count += 1
+                if len(findings) < MAX_FINDINGS:
+                    findings.append(finding)
+            head = chain(head, record)
+            next_offset = record.offset + 1
+            records += 1
+    return PartitionReport(partition, beginning, next_offset, records, head, findings, count)
+
+
+async def _batches(log: EventLog, partition: int, offset: int) -> AsyncIterator[Sequence[Record]]:
+    end = await log.end_offset(partition)
+    while offset < end:
+        # The last offsets may hold no record (Kafka's transaction markers): an empty answer ends the partition too.
+        batch = await log.read(partition, offset, limit=_LIMIT, timeout_s=_TIMEOUT_S)
+        if not batch:
+            return
+        yield batch
+        # Offsets out of order are a finding; they must not make this read the same records for ever.
+        offset = max(offset + 1, batch[-1].offset + 1)
+
+
+def _findings(record: Record, expected: int, partitions: int, *, dense: bool) -> Iterator[Finding]:
+    def finding(code: str, message: str) -> Finding:
+        return Finding(record.partition, record.offset, code, message)
+
+    if record.offset < expected:
+        yield finding("offset-order", f"offset {record.offset} comes after offset {expected - 1}")
+    elif dense and record.offset > expected:
+        yield finding("offset-gap", f"the records from offset {expected} to {record.offset - 1} are missing")
+    entry = Entry(record.key, record.timestamp_ms, record.headers, record.value)
+    if reason := refusal(entry):
+        yield finding("unfit-record", reason)
+    elif (right := partition_for(record.key, partitions)) != record.partition:
+        yield finding("wrong-partition", f"key {record.key!r} belongs to partition {right}")
+    try:
+        tag = str(type(decode(record)).__struct_config__.tag)
+    except UndecodableRecord as error:
+        yield finding("undecodable", str(error))
+    else:
+        if tag != record.headers.event_type:
+            yield finding("type-mismatch", f"the headers say {record.headers.event_type!r} and the event is {tag!r}")

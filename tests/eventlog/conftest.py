@@ -1,0 +1,44 @@
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from eventlog.log import EventLog, SnapshotStore
+from eventlog.memory import MemoryLog, MemorySnapshots
+from eventlog.record import Entry, Headers
+from eventlog.sqlite import SqliteLog, SqliteSnapshots
+
+PARTITIONS = 4
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EventLog]:
+    """An empty log of four partitions, once for each adapter."""
+    log: EventLog
+    if request.param == "memory":
+        log = MemoryLog(partitions=PARTITIONS)
+    else:
+        log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
+    yield log
+    await log.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def snapshots(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SnapshotStore]:
+    """An empty snapshot store, once for each adapter."""
+    if request.param == "memory":
+        yield MemorySnapshots()
+        return
+    log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
+    yield SqliteSnapshots(log)
+    await log.close()
+
+
+@pytest.fixture
+def entry() -> Callable[..., Entry]:
+    """Give a maker of entries; what they say does not matter to a log."""
+
+    def make(key: str = "clique.0", value: bytes = b"{}", controller: str = "one") -> Entry:
+        return Entry(key, 1_700_000_000_000, Headers("node-seen", 1, controller), value)
+
+    return make
