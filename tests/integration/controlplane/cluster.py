@@ -7,10 +7,7 @@ missing (see fake_kubelet.py).
 import contextlib
 import secrets
 import socket
-import ssl
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +16,7 @@ import yaml
 
 from tests.integration.controlplane.audit import AuditLog, write_policy
 from tests.integration.controlplane.build import Programs
+from tests.integration.controlplane.health import answers_ok
 from tests.integration.controlplane.process import Server
 
 READY_S = 60.0
@@ -80,7 +78,7 @@ class ControlPlane:
         self._certificates.mkdir(parents=True)
         self._write_files()
         self._etcd.start()
-        self._etcd.wait_ready(lambda: self._answers(f"http://127.0.0.1:{self._ports['etcd']}/health"), READY_S)
+        self._etcd.wait_ready(lambda: answers_ok(self._ports["etcd"], "/health"), READY_S)
         self.start_api_server()
         self._write_kubeconfigs()
         for server in (self._controllers, self._scheduler):
@@ -230,22 +228,11 @@ class ControlPlane:
     # Readiness
 
     def _api_server_ready(self) -> bool:
-        return self._answers(f"{self.url}/readyz", self._certificates / "apiserver.crt", self._tokens["admin"])
+        authority = self._certificates / "apiserver.crt"
+        return answers_ok(self._ports["api"], "/readyz", authority=authority, token=self._tokens["admin"])
 
     def _component_ready(self, port: str, name: str) -> bool:
-        return self._answers(f"https://127.0.0.1:{self._ports[port]}/healthz", self._certificates / f"{name}.crt")
-
-    def _answers(self, url: str, authority: Path | None = None, token: str = "") -> bool:
-        """Tell whether a GET gives 200; the certificate's authority is the file that the server itself wrote."""
-        if authority is not None and not authority.exists():
-            return False
-        context = ssl.create_default_context(cafile=authority) if authority else None
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
-        try:
-            with urllib.request.urlopen(request, timeout=5, context=context) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
+        return answers_ok(self._ports[port], "/healthz", authority=self._certificates / f"{name}.crt")
 
 
 @contextlib.contextmanager
