@@ -6,10 +6,15 @@
 //
 //	controlplane etcd --data-dir DIR --client-url URL --peer-url URL
 //	controlplane kube-apiserver|kube-controller-manager|kube-scheduler FLAGS...
+//	controlplane new-signing-key > sa.key
+//
+// With CONTROLPLANE_EXIT_WITH_STDIN=1 the program ends when its standard input does. Whoever started it holds the
+// other end of that pipe, so a test run that is killed leaves no server behind, on any platform.
 package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -28,12 +33,22 @@ func main() {
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": controllermanager.NewControllerManagerCommand,
 		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+		"new-signing-key":         newSigningKeyCommand,
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler FLAGS...")
+		fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|new-signing-key FLAGS...")
 		os.Exit(2)
+	}
+	if os.Getenv("CONTROLPLANE_EXIT_WITH_STDIN") == "1" {
+		go exitWithStdin()
 	}
 	command := commands[os.Args[1]]()
 	os.Args = append(os.Args[:1], os.Args[2:]...)
 	os.Exit(cli.Run(command))
+}
+
+// exitWithStdin gives no time to shut down: whoever asked for it is gone, and so is the use of the data.
+func exitWithStdin() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(1)
 }

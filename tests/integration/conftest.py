@@ -1,0 +1,69 @@
+"""The control planes that the integration tests share, and each test's sandbox on them."""
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.integration import manifests
+from tests.integration.api import Api
+from tests.integration.controlplane.build import BuildError, Programs, find_programs
+from tests.integration.controlplane.cluster import ControlPlane, running
+from tests.integration.sandbox import Sandbox
+
+
+@pytest.fixture(scope="session")
+def programs() -> Programs:
+    """The built programs. Without them a test fails: a suite that skips what it is for proves nothing."""
+    try:
+        return find_programs()
+    except BuildError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def control_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane on which everybody may do everything."""
+    with running(programs, tmp_path_factory.mktemp("control-plane"), "AlwaysAllow") as plane:
+        manifests.install_cluster_scoped(plane)
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def rbac_control_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with --authorization-mode=RBAC."""
+    with running(programs, tmp_path_factory.mktemp("rbac-control-plane"), "RBAC") as plane:
+        manifests.install_cluster_scoped(plane)
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def sandbox_names() -> Iterator[str]:
+    """Names that are used once in a session."""
+    return (f"t{number}" for number in itertools.count(1))
+
+
+@pytest.fixture
+def sandbox(control_plane: ControlPlane, sandbox_names: Iterator[str]) -> Iterator[Sandbox]:
+    """A sandbox where everybody may do everything."""
+    yield from _sandbox(control_plane, next(sandbox_names))
+
+
+@pytest.fixture
+def rbac_sandbox(rbac_control_plane: ControlPlane, sandbox_names: Iterator[str]) -> Iterator[Sandbox]:
+    """A sandbox where the controller may do what deploy/rbac.yaml grants."""
+    yield from _sandbox(rbac_control_plane, next(sandbox_names))
+
+
+def _sandbox(plane: ControlPlane, name: str) -> Iterator[Sandbox]:
+    sandbox = Sandbox(plane, name)
+    sandbox.set_up()
+    yield sandbox
+    sandbox.tear_down()
+
+
+@pytest.fixture
+async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
+    """The administrator's requests, and the fake kubelets'."""
+    async with Api(control_plane.admin_kubeconfig) as client:
+        yield client
