@@ -62,7 +62,8 @@ class DaemonPodSeen(Event, frozen=True, tag="daemon-pod-seen"):
     """A daemon pod of a domain on a node.
 
     `ip` is empty until the kubelet has published it: pending, not gone. `clique` is the clique that the pod's records
-    go to: the pod's own label, else its node's; empty for a node without a fabric. `reader` says that the daemon reads
+    go to: the pod's own label, else its node's; empty for a node without a fabric. `undecided` says that neither has
+    told yet, so that the pod is only known to exist (failure cases A11, A20). `reader` says that the daemon reads
     its index from its row and never writes one (our own daemon).
     """
 
@@ -77,6 +78,7 @@ class DaemonPodSeen(Event, frozen=True, tag="daemon-pod-seen"):
     ready: bool = False
     terminating: bool = False
     reader: bool = False
+    undecided: bool = False
 
 
 class DaemonPodGone(Event, frozen=True, tag="daemon-pod-gone"):

@@ -35,14 +35,15 @@ from projections.buckets import Buckets, drop, find, put, values
 from projections.tombstones import Tombstones, bury, exhume, gone_at
 
 
-class DomainState(msgspec.Struct, frozen=True):
+class DomainState(msgspec.Struct, frozen=True, tag="domain"):
     """What is known of one ComputeDomain.
 
     `gone_at` is the resourceVersion as of which the ComputeDomain is gone, None while nothing says so. `cdcs` is by
     clique ID: one object each, but for a leftover in another namespace. `nodes` (those that carry the domain's label)
     is by node name; pods are by UID, since a DaemonSet never uses a pod's name again: `fabric_pods` those with a
-    clique, `bare_pods` those on nodes without a fabric, which have no CDC. `rows` and `unready_rows` count the rows of
-    all CDCs, kept here because a large domain's 5,040 rows are too many to count for every record.
+    clique, or without word of one yet; `bare_pods` those on nodes without a fabric, which have no CDC. `rows` and
+    `unready_rows` count the rows of all CDCs, kept here because a large domain's 5,040 rows are too many to count for
+    every record.
     """
 
     uid: str = ""
@@ -222,7 +223,7 @@ def _pod_seen(state: DomainState, event: DaemonPodSeen) -> DomainState:
     admitted, tombstones = _admit(state.tombstones, _pod(state, event.uid), event)
     if not admitted:
         return state
-    if event.clique:
+    if event.clique or event.undecided:
         fabric, bare = put(state.fabric_pods, event.uid, event), drop(state.bare_pods, event.uid)
     else:
         fabric, bare = drop(state.fabric_pods, event.uid), put(state.bare_pods, event.uid, event)
