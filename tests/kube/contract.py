@@ -159,6 +159,7 @@ class ClientContract:
         patch = msgspec.json.encode({"metadata": {"annotations": {"contract": "yes"}}})
         await client.patch(names.CDCS, NAMESPACE, f"{run}-late", patch, kind="merge")
         await client.delete(names.CDCS, NAMESPACE, f"{run}-late", uid=created.metadata.uid)
+        other = as_clique(await client.create(names.CDCS, NAMESPACE, clique(new_name())))
 
         seen = await events(client, selector, version, watch_s)
 
@@ -167,6 +168,7 @@ class ClientContract:
         versions = [msgspec.json.decode(event.object, type=dict)["metadata"]["resourceVersion"] for event in seen]
         assert [int(each) for each in versions] == sorted(int(each) for each in versions)
         assert seen[-1].type == "BOOKMARK"
+        assert int(versions[-1]) >= other.metadata.resource_version, "it moves past what the selector leaves out"
 
     async def test_an_object_that_loses_its_label_is_deleted_for_who_watches_the_label(
         self, client: KubeClient, watch_s: float
