@@ -14,7 +14,7 @@ only by an exception: cancelled, the sink raised, or the API server calls the li
 it treats that as the end of the process; there is no half-dead reflector.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import NoReturn, Protocol
 
@@ -33,9 +33,9 @@ from kube.client import (
     Unreachable,
 )
 from kube.clock import Clock
-from kube.objects import KubeObject, object_decoder, page_decoder
+from kube.objects import KubeObject, ListPage, object_decoder, page_decoder
 from kube.retry import Backoff, Random
-from kube.watchline import Change, Changed, Progress, Removed, read_change
+from kube.watchline import Change, Changed, Removed, read_change
 
 
 class RelistBegan(msgspec.Struct, frozen=True):
@@ -131,6 +131,12 @@ class Watching(msgspec.Struct, frozen=True):
 State = Listing | Watching
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """How a watch ended: by the server, in order (None), or by an error."""
+
+    error: KubeError | None
+
+
 class Reflector:
     """Keeps a sink told of all objects that match a selector."""
 
@@ -172,30 +178,11 @@ class Reflector:
         if not self._announced:
             await self._sink(RelistBegan(self._selector, state.cause))
             self._announced = True
-        try:
-            version, objects = await self._pages(state.limit)
-        except BadRequest:
-            raise
-        except Expired as error:
-            return await self._lost(error, "list", limit=0)
-        except KubeError as error:
-            await self._pause(error, "list")
-            return state
-        await self._sink(RelistCompleted(self._selector, version, objects))
-        self._announced = False
-        self._failures = 0
-        self._advance(version)
-        return Watching(version)
-
-    async def _pages(self, limit: int) -> tuple[int, int]:
-        """Tell all pages of a list; give its resourceVersion and how many objects it has."""
         objects, token = 0, ""
         while True:
-            body = await self._client.list(self._selector, limit=limit, token=token)
-            try:
-                page = self._page.decode(body)
-            except msgspec.DecodeError as error:
-                raise Undecodable(f"a list page of {len(body)} bytes: {error}") from error
+            page = await self._fetch(state.limit, token)
+            if isinstance(page, KubeError):
+                return await self._list_failed(state, page)
             for item in page.items:
                 # From here on the list is told in part: if it fails, the next one must void it.
                 self._announced = False
@@ -203,45 +190,76 @@ class Reflector:
             objects += len(page.items)
             token = page.metadata.token
             if not token:
-                return page.metadata.resource_version, objects
+                break
+        version = page.metadata.resource_version
+        await self._sink(RelistCompleted(self._selector, version, objects))
+        self._announced = False
+        self._failures = 0
+        self._advance(version)
+        return Watching(version)
+
+    async def _fetch(self, limit: int, token: str) -> ListPage[KubeObject] | KubeError:
+        """Give a page, or the error: as a value, so that an error of the sink is never taken for one of the server."""
+        try:
+            body = await self._client.list(self._selector, limit=limit, token=token)
+            return self._page.decode(body)
+        except msgspec.DecodeError as error:
+            return Undecodable(f"a list page does not decode: {error}")
+        except KubeError as error:
+            return error
+
+    async def _list_failed(self, state: Listing, error: KubeError) -> State:
+        if isinstance(error, BadRequest):
+            raise error
+        if isinstance(error, Expired):
+            return await self._lost(error, "list", limit=0)
+        await self._pause(error, "list")
+        return state
 
     async def _watch(self, state: Watching) -> State:
         """Tell changes until the watch ends; the next state is Watching from the last version, or Listing."""
         began_s = self._clock.monotonic()
-        try:
-            await self._events(state.resource_version)
-            if self._version == state.resource_version and self._clock.monotonic() - began_s < self._settings.short_s:
-                raise Unreachable("the server ended the watch at once")
-        except (Expired, ResourceMissing, BadRequest, TooLarge, Undecodable) as error:
-            return await self._lost(error, "watch", limit=self._settings.page)
-        except KubeError as error:
-            self._failures = self._failures + 1 if self._version == state.resource_version else 1
-            if self._failures >= self._settings.same_version_tries:
-                return await self._lost(error, "watch", limit=self._settings.page)
-            await self._pause(error, "watch")
-            return Watching(self._version)
+        timeout_s = self._settings.watch_s * (1.0 + self._random())
+        lines = self._client.watch(self._selector, resource_version=str(self._version), timeout_s=timeout_s)
+        async with aclosing(lines):
+            while not isinstance(change := await self._next(lines), Ended):
+                await self._tell(change)
+        progressed = self._version != state.resource_version
+        if change.error is not None:
+            return await self._watch_failed(change.error, progressed=progressed)
+        if not progressed and self._clock.monotonic() - began_s < self._settings.short_s:
+            return await self._watch_failed(Unreachable("the server ended the watch at once"), progressed=False)
         self._failures = 0
         return Watching(self._version)
 
-    async def _events(self, version: int) -> None:
-        """Tell the events of one watch. Raises ApiError also for an ERROR event or a bare Status."""
-        timeout_s = self._settings.watch_s * (1.0 + self._random())
-        lines = self._client.watch(self._selector, resource_version=str(version), timeout_s=timeout_s)
-        async with aclosing(lines):
+    async def _next(self, lines: AsyncIterator[bytes]) -> Change | Ended:
+        """Give the next change, or how the watch ended; an error is a value here for the reason given at `_fetch`."""
+        try:
             async for line in lines:
-                await self._tell(read_change(line, self._object))
+                change = read_change(line, self._object)
+                if change.version < self._version:
+                    # Another history: the server's data were restored from a backup.
+                    return Ended(Undecodable(f"resourceVersion went back from {self._version} to {change.version}"))
+                return change
+        except KubeError as error:
+            return Ended(error)
+        return Ended(None)
+
+    async def _watch_failed(self, error: KubeError, *, progressed: bool) -> State:
+        self._failures = 1 if progressed else self._failures + 1
+        lost = isinstance(error, Expired | ResourceMissing | BadRequest | TooLarge | Undecodable)
+        if lost or self._failures >= self._settings.same_version_tries:
+            return await self._lost(error, "watch", limit=self._settings.page)
+        await self._pause(error, "watch")
+        return Watching(self._version)
 
     async def _tell(self, change: Change) -> None:
         """Tell one change, and go on to its version."""
-        version = change.version if isinstance(change, Progress) else change.object.metadata.resource_version
-        if version < self._version:
-            # Another history: the server's data were restored from a backup.
-            raise Undecodable(f"resourceVersion went back from {self._version} to {version}")
         if isinstance(change, Changed):
             await self._sink(ObjectSeen(self._selector, change.object, listed=False))
         elif isinstance(change, Removed):
             await self._sink(ObjectDeleted(self._selector, change.object))
-        self._advance(version)
+        self._advance(change.version)
 
     def _advance(self, version: int) -> None:
         self._version = version

@@ -77,6 +77,7 @@ class HttpKubeClient:
             },
             read_bufsize=READ_BUFFER,
             trust_env=False,
+            middlewares=(send_once,),
         )
 
     async def list(self, selector: Selector, *, limit: int = 500, token: str = "", resource_version: str = "") -> bytes:
@@ -202,6 +203,14 @@ class HttpKubeClient:
         if response.status >= 300:
             raise await _refusal(response)
         return response
+
+
+async def send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Raise Unreachable where aiohttp would send an idempotent request again by itself: at once, and unseen."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise Unreachable(f"{request.method} {request.url.path}: {_reason(error)}") from error
 
 
 def path_of(resource: Resource, namespace: str, name: str | None = None, subresource: str = "") -> str:

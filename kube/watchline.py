@@ -12,11 +12,21 @@ class Changed(msgspec.Struct, frozen=True):
 
     object: KubeObject
 
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the change."""
+        return self.object.metadata.resource_version
+
 
 class Removed(msgspec.Struct, frozen=True):
     """An object was deleted or no longer matches."""
 
     object: KubeObject
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the change."""
+        return self.object.metadata.resource_version
 
 
 class Progress(msgspec.Struct, frozen=True):

@@ -101,7 +101,7 @@ class ApiServer:
         version = request.query.get("resourceVersion", "")
         if not version.isdecimal() or int(version) == 0:
             raise Refused(400, "BadRequest", "this server watches from a stated resourceVersion only")
-        sent = int(version)
+        told = sent = int(version)
         self.store.check_version(sent)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
@@ -110,16 +110,18 @@ class ApiServer:
             while True:
                 upto = self.store.version
                 try:
-                    lines = [_line(kind, thing) for kind, thing in self.store.changes(selector, sent)]
+                    changes = list(self.store.changes(selector, sent))
                 except Refused as refused:
                     await response.write(_line("ERROR", _status(refused)))
                     return response
-                if lines:
-                    await response.write(b"".join(lines))
+                if changes:
+                    await response.write(b"".join(_line(kind, thing) for kind, thing in changes))
+                    told = int(changes[-1][1]["metadata"]["resourceVersion"])
                 sent = upto
                 if not await self._news(selector.resource, sent, deadline):
                     break
-            if request.query.get("allowWatchBookmarks") == "true":
+            # As in a real server: a bookmark is sent if it says more than the last event did.
+            if request.query.get("allowWatchBookmarks") == "true" and sent > told:
                 await response.write(_bookmark(selector.resource, sent))
         return response
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from kube import names
-from kube.client import Expired, KubeClient, Selector
+from kube.client import Expired, KubeClient
 from kube.objects import ListPage, Node
 from kube.transport import Timeouts
 from simulation.apiserver import ApiServer
-from tests.kube.contract import ClientContract, events, nodes, version_now
+from tests.kube.contract import ClientContract, events, new_name, node, nodes, version_now
 from tests.kube.serving import client_of, served
 
 KINDS = (names.NODES, names.PODS, names.COMPUTE_DOMAINS, names.CDCS)
@@ -58,8 +58,9 @@ async def test_a_list_that_was_compacted_away_cannot_be_continued(apiserver: Api
 
 
 async def test_a_watch_from_the_newest_version_outlives_compaction(apiserver: ApiServer, client: KubeClient) -> None:
-    selector = Selector(names.NODES)
-    await nodes(client, 1)
+    selector = await nodes(client, 1)
     apiserver.compact()
-    seen = await events(client, selector, await version_now(client, selector), 1)
+    version = await version_now(client, selector)
+    await client.create(names.NODES, "", node(new_name(), {}))
+    seen = await events(client, selector, version, 1)
     assert [event.type for event in seen] == ["BOOKMARK"]
