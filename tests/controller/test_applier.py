@@ -44,9 +44,9 @@ def cdc_key(clique: str) -> Key:
 class Rig:
     """The parts under test, and the toy fold: per clique the rows that are wanted and the object as last seen."""
 
-    def __init__(self, limits: Limits, workers: int = 16) -> None:
+    def __init__(self, limits: Limits, workers: int = 16, latency_s: float = 0.02) -> None:
         self.clock = VirtualClock(1_700_000_000_000)
-        self.client = MemoryClient(self.clock, latency_s=0.02)
+        self.client = MemoryClient(self.clock, latency_s)
         self.client.changed = self.watch
         self.metrics = Metrics()
         self.coalescer = Coalescer(Pace(), limits, random.Random(7))  # noqa: S311
@@ -128,8 +128,8 @@ class Rig:
 
 
 @asynccontextmanager
-async def running(limits: Limits | None = None, workers: int = 16) -> AsyncIterator[Rig]:
-    rig = Rig(limits or Limits(), workers)
+async def running(workers: int = 16, latency_s: float = 0.02) -> AsyncIterator[Rig]:
+    rig = Rig(Limits(), workers, latency_s)
     task = asyncio.ensure_future(rig.applier.run())
     try:
         yield rig
@@ -166,6 +166,59 @@ async def test_cliques_that_fill_within_a_second_take_at_most_four_writes_each_a
         count = len(rig.client.requests)
         await rig.clock.advance(120.0)
         assert len(rig.client.requests) == count, "requests go on although nothing changes"
+
+
+async def test_256_pods_on_a_slow_server_all_see_their_row_within_seconds_of_its_change() -> None:
+    async with running(latency_s=0.2) as rig:
+        rng = random.Random(5)  # noqa: S311
+        ready_at: dict[tuple[str, str], float] = {}
+        shown_at: dict[tuple[str, str], float] = {}
+
+        def make_ready(clique: str, number: int) -> None:
+            ready_at[clique, row(number).node] = rig.clock.monotonic()
+            rig.set_row(clique, row(number))
+
+        def look(key: Key, body: dict[str, Any]) -> None:
+            for one in body["daemons"]:
+                if one["status"] == "Ready":
+                    shown_at.setdefault((key[2].removeprefix("cd."), one["nodeName"]), rig.clock.monotonic())
+            rig.watch(key, body)
+
+        rig.client.changed = look
+        for pod in range(256):
+            clique, number = f"fabric.{pod // 18}", pod % 18
+            rig.expected[clique] = rig.expected.get(clique, 0) + 1
+            joins = rng.uniform(0.0, 11.0)
+            rig.later(joins, lambda c=clique, n=number: rig.set_row(c, row(n, "NotReady")))  # type: ignore[misc]
+            rig.later(
+                joins + rng.uniform(2.0, 4.0),
+                lambda c=clique, n=number: make_ready(c, n),  # type: ignore[misc]
+            )
+        await rig.clock.advance(30.0)
+        assert len(shown_at) == 256
+        assert shown_at.keys() == ready_at.keys()
+        # The longest wait, a write that was already out when the change came, and its way through the watch.
+        assert max(shown_at[one] - ready_at[one] for one in ready_at) <= Pace().max_wait_s + 2 * 0.2 + WATCH_LAG_S
+        assert not rig.client.errors
+
+
+async def test_full_list_writes_of_others_that_race_ours_end_in_the_union() -> None:
+    key = cdc_key("fabric.1")
+    async with running() as rig:
+        for number in range(3):
+            rig.set_row("fabric.1", row(number))
+        await rig.clock.advance(1.0)
+
+        def overwrite(number: int) -> None:
+            theirs = {"nodeName": f"node-{number}", "ipAddress": "10.9.9.9", "index": number, "status": "Ready"}
+            others = [one for one in rig.client.objects[key]["daemons"] if one["nodeName"] >= "node-16"]
+            rig.client.put(key, {**rig.client.objects[key], "daemons": [*others, theirs]})
+
+        for delay, number in ((0.0, 16), (0.02, 17)):
+            rig.later(delay, lambda n=number: overwrite(n))  # type: ignore[misc]
+        rig.set_row("fabric.1", row(3))
+        await rig.clock.advance(60.0)
+        assert [name for name, _, _ in rig.rows("fabric.1")] == [f"node-{number:02}" for number in (0, 1, 2, 3, 16, 17)]
 
 
 async def test_foreign_rows_that_came_first_are_kept_after_two_conflicts() -> None:
