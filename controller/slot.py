@@ -5,19 +5,21 @@ import math
 import msgspec
 
 from controller.pacing import History, Pace, earliest
-from projections.effects import AnyEffect, WriteCdc
+from projections.effects import AnyEffect, PostEvent, WriteCdc
 
 
 class Hold(msgspec.Struct, frozen=True):
     """Reason not to write: the fold has not seen the object as it is now, so an effect from it would be stale.
 
     `base` is the version that the fold had computed from when the hold began. `version` is the one that it has to
-    reach: a write's result, a live read's (0: the object was not there), or None where the answer had none.
+    reach: a write's result, a live read's (0: the object was not there), or None where the answer had none. If the
+    fold has not reached it `patience_s` later, at `until`, a live read may help.
     """
 
     base: int
     version: int | None
-    since: float
+    until: float
+    patience_s: float
 
     def released_by(self, effect: AnyEffect) -> bool:
         """Say whether the fold had seen the object as it is now (or newer) when it computed `effect`."""
@@ -78,14 +80,18 @@ class Slot(msgspec.Struct):
         if self.effect is not None and self.sent is not None and not (self.doubt or self.hold):
             self.since = self.sent[1] if self.since is None else min(self.since, self.sent[1])
 
-    def due(self, pace: Pace, hold_s: float) -> float | None:
+    def question(self) -> None:
+        """Ask for a live read before the next write. An Event needs none: its name stands for all that it says."""
+        self.doubt = self.effect is not None and not isinstance(self.effect, PostEvent)
+
+    def due(self, pace: Pace) -> float | None:
         """Give the earliest time for the next write or read; None if there is nothing to do."""
         if self.in_flight or self.effect is None:
             return None
         if self.doubt:
             return self.not_before
         if self.hold is not None:
-            return max(self.not_before, self.hold.since + hold_s)
+            return max(self.not_before, self.hold.until)
         if self.since is None:
             return None
         return max(self.not_before, earliest(pace, self.history, self.effect, self.since))

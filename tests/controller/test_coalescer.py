@@ -316,6 +316,26 @@ def test_an_event_is_posted_once_while_its_reason_lasts() -> None:
     assert bench.idle(4.9)
 
 
+def test_an_event_whose_answer_was_lost_is_posted_again_without_a_read() -> None:
+    bench = Bench()
+    bench.want(event("full"))
+    bench.write()
+    bench.coalescer.done(bench.now, event("full").target, Failed("timed out", None))
+    assert bench.write().effect == event("full")
+
+
+def test_an_object_whose_live_state_does_not_help_is_read_ever_more_rarely() -> None:
+    bench = Bench()
+    bench.want(cdc(1, "10.0.0.1"))
+    bench.write()
+    bench.done(Applied(5))
+    began, reads = bench.now, 0
+    while bench.work(began + 600.0) == Refresh(target()):
+        reads += 1
+        bench.done(Refreshed(5))
+    assert 10 <= reads <= 14
+
+
 def test_a_deletion_whose_answer_has_no_version_is_not_sent_twice_before_it_is_seen() -> None:
     bench = Bench()
     delete = DeleteObject(target(), "cd", 4, "uid")
