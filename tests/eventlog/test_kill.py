@@ -142,3 +142,22 @@ async def test_a_killed_writer_loses_nothing_that_was_acknowledged(seed: int, wr
         before = found.reports
     assert before
     assert sum(report.records for report in before) > 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_writers_that_create_one_log_at_the_same_moment_all_append_to_it(
+    seed: int, writers: Writers, tmp_path: Path
+) -> None:
+    path, acks = tmp_path / "log.sqlite", tmp_path / "acks"
+    seeds = range(seed * 10, seed * 10 + 3)
+    pids = [writers.start(one, path, acks) for one in seeds]
+    deadline = asyncio.get_running_loop().time() + 20
+    while len({cause.split("/")[0] for cause in acknowledged(acks).values()}) < len(seeds):
+        assert asyncio.get_running_loop().time() < deadline, "every writer gets its turn"
+        await asyncio.sleep(0.02)
+    for pid in pids:
+        writers.kill(pid)
+    found = await look(path)
+    promised = acknowledged(acks)
+    assert {place: found.causes[place] for place in promised} == promised
+    assert [finding for report in found.reports for finding in report.findings] == []
