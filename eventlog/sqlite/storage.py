@@ -224,7 +224,7 @@ class Storage:
             )
 
     def _bound_wal(self) -> None:
-        """Empty the write-ahead log once it is large: SQLite's own checkpoints never start it anew while somebody reads."""
+        """Empty the write-ahead log once it is large: SQLite itself never restarts it while somebody reads."""
         size = self.wal_bytes()
         if size < self._checkpoint_at:
             return
