@@ -35,6 +35,8 @@ OFFSET_BITS = 40
 MAX_PARTITIONS = 1 << 20
 """Partitions that a position has room for."""
 
+WAL_LIMIT = 16 << 20
+"""Bytes of write-ahead log that a writer strives to stay below."""
 _RETRY_PAUSE_S = 0.01
 _VIEW = f"""
 SELECT position >> {OFFSET_BITS} AS partition, position & {(1 << OFFSET_BITS) - 1} AS offset, key,
@@ -69,6 +71,7 @@ def open_for_writing(path: Path, busy_timeout_s: float) -> Connection:
                 raise LogUnreadable(f"{path} is where SQLite cannot use a write-ahead log; put it on a local disk")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}").fetchone()
             return connection
 
 
@@ -111,6 +114,15 @@ def begin(connection: Connection, path: Path) -> None:
     """Begin a write transaction by taking the write lock."""
     with translated(path):
         connection.execute("BEGIN IMMEDIATE")
+
+
+def touch(connection: Connection, path: Path) -> None:
+    """Write what is there already; the caller holds a transaction.
+
+    Proves that the file can be written: SQLite opens a read-only one without a word, and even lets it be locked.
+    """
+    with translated(path):
+        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 
 def create_schema(connection: Connection, path: Path, wanted: Meta) -> None:

@@ -14,8 +14,6 @@ from eventlog.partitioner import partition_for
 from eventlog.record import Entry, Headers, Position, Record
 from eventlog.sqlite import driver
 
-_WAL_LIMIT = 16 << 20
-"""Bytes of write-ahead log from which on the writer empties it itself, waiting for readers."""
 _OFFSET_MASK = (1 << driver.OFFSET_BITS) - 1
 
 
@@ -30,7 +28,7 @@ class Storage:
         self._identity = _identity(path)
         self._headers: dict[int, Headers] = {}
         self._header_ids: dict[Headers, int] = {}
-        self._checkpoint_at = _WAL_LIMIT
+        self._checkpoint_at = driver.WAL_LIMIT
 
     @classmethod
     def open(cls, path: Path, *, topic: str, partitions: int | None, create: bool, busy_timeout_s: float) -> "Storage":
@@ -226,14 +224,14 @@ class Storage:
             )
 
     def _bound_wal(self) -> None:
-        """Empty the write-ahead log once it is large; SQLite's own checkpoints never do while somebody reads."""
+        """Empty the write-ahead log once it is large: SQLite itself never restarts it while somebody reads."""
         size = self.wal_bytes()
         if size < self._checkpoint_at:
             return
         with driver.translated(self.path):
             busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         # A reader held on to it: try again after as much growth, so that not every append waits for that reader.
-        self._checkpoint_at = size + _WAL_LIMIT if busy else _WAL_LIMIT
+        self._checkpoint_at = size + driver.WAL_LIMIT if busy else driver.WAL_LIMIT
 
 
 class _Transaction:
@@ -263,13 +261,15 @@ def _meta_or_create(
     connection: driver.Connection, path: Path, wanted: driver.Meta, busy_timeout_s: float
 ) -> driver.Meta:
     meta = driver.read_meta(connection, path)
-    # The transaction proves that the file can be written; another process may have created the log meanwhile.
+    # Another process may create the log between the first look and the lock.
     with _Transaction(connection, path, busy_timeout_s):
         if meta is None:
             meta = driver.read_meta(connection, path)
         if meta is None:
             driver.create_schema(connection, path, wanted)
             meta = wanted
+        else:
+            driver.touch(connection, path)
     return meta
 
 

@@ -2,11 +2,11 @@
 
 It reads requests from its standard input, one JSON object a line, and answers each with one line:
 
-    {"start": SEED, "log": PATH, "acks": PATH}    the PID of a writer that appends until it is killed
+    {"start": SEED, "log": PATH, "acks": FOLDER}  the PID of a writer that appends until it is killed
     {"wait": PID}                                 how the writer ended, as given by waitpid
 
-A writer notes an append in its file of acknowledgements when the log has acknowledged it, as a line of JSON:
-positions and the text that each record carries.
+A writer notes an append in a file `SEED` of the folder when the log has acknowledged it, as a line of JSON: positions
+and the text that each record carries.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ def start(seed: int, path: str, acks: str) -> int:
     if pid:
         return pid
     try:
-        asyncio.run(write(seed, path, os.open(acks, os.O_CREAT | os.O_APPEND | os.O_WRONLY)))
+        asyncio.run(write(seed, path, os.open(f"{acks}/{seed}", os.O_CREAT | os.O_APPEND | os.O_WRONLY)))
     except BaseException:  # noqa: BLE001 - said aloud, and the exit code is the test's to judge
         traceback.print_exc()
     finally:
