@@ -109,7 +109,7 @@ class Api:
             except Refused as error:
                 if (error.status != 429 and error.status < 500) or time.monotonic() > give_up:
                     raise
-            except (aiohttp.ClientConnectionError, TimeoutError):
+            except (aiohttp.ClientError, TimeoutError):
                 if time.monotonic() > give_up:
                     raise
             await asyncio.sleep(RETRY_PAUSE_S)

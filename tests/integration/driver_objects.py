@@ -1,7 +1,6 @@
 """What the driver's controller makes for a ComputeDomain, made by hand for tests of the control plane itself."""
 
 from kube.names import (
-    CHANNEL_DEVICE_CLASS,
     DAEMON_DEVICE_CLASS,
     DAEMON_PREFIX,
     DAEMON_SERVICE_ACCOUNT,
@@ -44,20 +43,13 @@ def daemon_claim_template(domain_uid: str) -> Object:
         "requests": [{"name": "daemon", "exactly": {"deviceClassName": DAEMON_DEVICE_CLASS}}],
         "config": [{"requests": ["daemon"], "opaque": {"driver": DRIVER, "parameters": parameters}}],
     }
-    return _template(DAEMON_PREFIX + domain_uid, domain_uid, "Daemon", devices)
-
-
-def channel_claim_template(name: str, domain_uid: str) -> Object:
-    """Give the claim template of a domain's workloads."""
-    devices = {"requests": [{"name": "channel", "exactly": {"deviceClassName": CHANNEL_DEVICE_CLASS}}]}
-    return _template(name, domain_uid, "Workload", devices)
-
-
-def _template(name: str, domain_uid: str, target: str, devices: Object) -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name, "labels": {DOMAIN_LABEL: domain_uid, TARGET_LABEL: target}},
+        "metadata": {
+            "name": DAEMON_PREFIX + domain_uid,
+            "labels": {DOMAIN_LABEL: domain_uid, TARGET_LABEL: "Daemon"},
+        },
         "spec": {"spec": {"devices": devices}},
     }
 

@@ -55,19 +55,22 @@ def node_status(spec: NodeSpec) -> Object:
     return {"status": status}
 
 
-def lease(spec: NodeSpec) -> Object:
-    """Give the kubelet's heartbeat."""
+def lease(spec: NodeSpec, node_uid: str) -> Object:
+    """Give the kubelet's heartbeat; the Node owns it, so they go together."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": spec.name, "namespace": "kube-node-lease"},
+        "metadata": {
+            "name": spec.name,
+            "namespace": "kube-node-lease",
+            "ownerReferences": [_owner(spec, node_uid)],
+        },
         "spec": {"holderIdentity": spec.name, "leaseDurationSeconds": 40, "renewTime": now()},
     }
 
 
 def resource_slice(spec: NodeSpec, node_uid: str) -> Object:
-    """Give the devices that the kubelet plugin publishes; the Node owns the slice, so they go together."""
-    owner = {"apiVersion": "v1", "kind": "Node", "name": spec.name, "uid": node_uid}
+    """Give the devices that the kubelet plugin publishes; the Node owns the slice, too."""
     devices = [
         {"name": f"{kind}-0", "attributes": {"type": {"string": kind}, "id": {"int": 0}}}
         for kind in ("daemon", "channel")
@@ -75,7 +78,7 @@ def resource_slice(spec: NodeSpec, node_uid: str) -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": f"{spec.name}-{DRIVER}", "ownerReferences": [owner]},
+        "metadata": {"name": f"{spec.name}-{DRIVER}", "ownerReferences": [_owner(spec, node_uid)]},
         "spec": {
             "driver": DRIVER,
             "nodeName": spec.name,
@@ -83,6 +86,10 @@ def resource_slice(spec: NodeSpec, node_uid: str) -> Object:
             "devices": devices,
         },
     }
+
+
+def _owner(spec: NodeSpec, node_uid: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Node", "name": spec.name, "uid": node_uid}
 
 
 def running(pod: Object, address: str) -> Object:

@@ -105,7 +105,9 @@ class AuditLog:
 
     def _all(self, since: int) -> Iterator[Request]:
         with self._path.open("rb") as lines:
-            lines.seek(since)
+            if since > 0:  # a mark may fall into a line that was being written; that request came before the mark
+                lines.seek(since - 1)
+                lines.readline()
             for line in lines:
                 if not line.endswith(b"\n"):
                     return  # the server is still writing this one

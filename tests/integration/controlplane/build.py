@@ -134,7 +134,7 @@ def main() -> None:
     """Build, or end with one sentence and exit code 1."""
     try:
         build()
-    except BuildError as error:
+    except (BuildError, OSError) as error:
         sys.exit(str(error))
 
 

@@ -100,10 +100,6 @@ class ControlPlane:
         self._api_server.start()
         self._api_server.wait_ready(self._api_server_ready, READY_S)
 
-    def pids(self) -> dict[str, int | None]:
-        """Give each server's process ID; None where it does not run."""
-        return {s.name: s.pid for s in (self._etcd, self._api_server, self._controllers, self._scheduler)}
-
     # Access
 
     def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
@@ -112,7 +108,8 @@ class ControlPlane:
         Raises:
             AssertionError: it failed; the message is its own.
         """
-        command = [str(self._programs.kubectl), "--kubeconfig", str(kubeconfig or self.admin_kubeconfig), *arguments]
+        options = [f"--kubeconfig={kubeconfig or self.admin_kubeconfig}", f"--cache-dir={self._folder / 'kubectl'}"]
+        command = [str(self._programs.kubectl), *options, *arguments]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=KUBECTL_S, check=False)
         if done.returncode != 0:
             message = f"kubectl {' '.join(arguments)} failed with exit code {done.returncode}: {done.stderr.strip()}"
