@@ -69,6 +69,18 @@ def a_domain(**changes: object) -> DomainSeen:
     return msgspec.convert(fields | changes, DomainSeen)
 
 
+def a_daemon_set(**changes: object) -> DaemonSetSeen:
+    fields: dict[str, object] = {
+        "domain": UID,
+        "uid": f"ds-{DRIVER}",
+        "resource_version": 0,
+        "namespace": DRIVER,
+        "name": CHILD,
+        "finalizers": (FINALIZER,),
+    }
+    return msgspec.convert(fields | changes, DaemonSetSeen)
+
+
 @dataclass
 class World:
     """Objects by target; every change of one is folded into `state` at once, as a watch would show it."""
@@ -106,12 +118,13 @@ class World:
     def put_daemon_set(
         self, namespace: str = DRIVER, *, terminating: bool = False, others: Iterable[str] = (), uid: str = ""
     ) -> None:
-        target = Target("daemonsets", namespace, CHILD)
-        finalizers = (FINALIZER, *others)
-        seen = DaemonSetSeen(
-            UID, uid or f"ds-{namespace}", 0, namespace, CHILD, terminating=terminating, finalizers=finalizers
+        seen = a_daemon_set(
+            uid=uid or f"ds-{namespace}",
+            namespace=namespace,
+            terminating=terminating,
+            finalizers=(FINALIZER, *others),
         )
-        self.show(target, seen)
+        self.show(Target("daemonsets", namespace, CHILD), seen)
 
     def put_template(
         self,

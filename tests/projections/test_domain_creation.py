@@ -162,3 +162,34 @@ def test_the_first_effects_are_a_finalizer_and_no_status_write_beside_it() -> No
     world = World()
     world.put_domain(status="")
     assert not any(isinstance(effect, WriteStatus | PostEvent) for effect in world.effects())
+
+
+def test_the_daemon_set_is_not_made_while_its_claim_template_is_on_its_way_out() -> None:
+    world = World()
+    world.put_domain(finalizers=(FINALIZER,), status="Ready")
+    world.put_template(WORKLOAD_TEMPLATE)
+    world.put_template(DAEMON_TEMPLATE, terminating=True)
+    assert [type(effect) for effect in world.effects()] == [SetFinalizers]
+
+
+def test_a_domain_that_states_no_allocation_mode_gets_a_single_channel() -> None:
+    world = World()
+    world.put_domain(finalizers=(FINALIZER,), mode="")
+    made = [effect.mode for effect in world.effects() if effect.target == WORKLOAD_TEMPLATE]
+    assert made == ["Single"]
+
+
+def test_a_terminating_template_of_somebody_else_keeps_its_finalizers_even_one_that_is_named_like_ours() -> None:
+    world = World()
+    world.put_domain(finalizers=(FINALIZER,))
+    world.put_template(WORKLOAD_TEMPLATE, owned=False, terminating=True, others=(FINALIZER,))
+    assert WORKLOAD_TEMPLATE not in {effect.target for effect in world.effects()}
+
+
+def test_a_daemon_template_name_that_is_taken_is_nobodys_concern_where_the_hosts_run_imex() -> None:
+    world = World(Settings(DRIVER, host_managed=True))
+    world.put_template(DAEMON_TEMPLATE, owned=False)
+    world.put_domain()
+    world.run_until_quiet()
+    assert not world.posted
+    assert world.objects[DOMAIN].conditions == ()

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from eventlog.events import DomainGone, NodeSeen, Row
-from projections.effects import DeleteObject, SetFinalizers, Target, UnlabelNode
+from projections.effects import DeleteObject, PostEvent, SetFinalizers, Target, UnlabelNode
 from tests.projections.domain_world import (
     CDC,
+    CHILD,
     DAEMON_SET,
     DAEMON_TEMPLATE,
     DOMAIN,
@@ -17,6 +18,7 @@ from tests.projections.domain_world import (
     UID,
     WORKLOAD_TEMPLATE,
     World,
+    a_daemon_set,
 )
 
 ABSENT, PRESENT, TERMINATING = "absent", "present", "terminating"
@@ -114,14 +116,35 @@ def test_the_finalizer_stays_until_the_last_daemon_pod_is_gone() -> None:
         assert world.effects() == (SetFinalizers(DOMAIN, UID, seen.resource_version, UID, ()),)
 
 
-def test_a_cdc_stays_until_the_last_daemon_pod_is_gone() -> None:
+@pytest.mark.parametrize("clique", ["cluster.1", ""])
+def test_a_cdc_stays_until_the_last_daemon_pod_is_gone(clique: str) -> None:
     world = World()
     world.put_domain(terminating=True, finalizers=(FINALIZER,))
     world.put_cdc([Row("n1", "ip", 0)])
-    world.put_pod("n1", terminating=True)
+    world.put_pod("n1", clique, terminating=True)
     assert world.effects() == ()
     world.remove(Target("pods", DRIVER, "daemon-n1"))
     assert [(type(effect), effect.target) for effect in world.effects()] == [(DeleteObject, CDC)]
+
+
+def test_a_cdc_that_is_on_its_way_out_is_not_deleted_again_and_holds_up_the_end() -> None:
+    world = World()
+    world.put_domain(terminating=True, finalizers=(FINALIZER,))
+    world.put_cdc(terminating=True)
+    assert world.effects() == ()
+    world.remove(CDC)
+    assert [effect.target for effect in world.effects()] == [DOMAIN]
+
+
+def test_a_finalizer_of_others_is_told_only_once_it_is_all_that_holds_the_object() -> None:
+    world = World()
+    world.show(DAEMON_SET, a_daemon_set(finalizers=("other/holder",)))
+    world.put_template(DAEMON_TEMPLATE, terminating=True, others=("other/holder",))
+    world.put_domain(terminating=True, finalizers=(FINALIZER,))
+    assert not any(isinstance(effect, PostEvent) for effect in world.effects())
+    world.run_until_quiet()
+    assert {event.message.split(",")[0].split()[-1] for event in world.posted.values()} == {f"{DRIVER}/{CHILD}"}
+    assert len(world.posted) == 2
 
 
 def test_a_template_that_is_somebody_elses_is_left_alone_and_does_not_hold_up_the_end() -> None:

@@ -156,6 +156,33 @@ def test_a_newer_uid_under_the_same_name_replaces_the_old_object_for_good(kind: 
         assert uids_of_children(folded([*events, old_is_gone])) == ["new"], events
 
 
+@pytest.mark.parametrize("kind", ["daemon-set", "template", "cdc", "node"])
+def test_the_old_object_of_a_name_stays_gone_though_the_new_one_goes_as_well(kind: str) -> None:
+    old = sighting(kind, 1, 5, 1)
+    new = msgspec.structs.replace(sighting(kind, 1, 9, 1), uid="new")
+    new_is_gone = msgspec.structs.replace(deletion(kind, 1, 20), uid="new")
+    late = sighting(kind, 1, 7, 2)
+    for events in ([old, new], [new, old]):
+        assert uids_of_children(folded([*events, new_is_gone, late])) == [], events
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deletion_counts_against_a_sighting_of_the_same_version_whichever_comes_first(kind: str) -> None:
+    seen, gone = sighting(kind, 1, 5, 1), deletion(kind, 1, 5)
+    state = folded([seen, gone])
+    assert state == folded([gone, seen])
+    assert uids_of_children(state) == []
+    assert state.domain is None
+    assert not state.fabric_pods
+    assert not state.bare_pods
+
+
+def test_of_two_deletions_of_a_domain_the_later_counts() -> None:
+    for events in ([DomainGone(UID, 10), DomainGone(UID, 20)], [DomainGone(UID, 20), DomainGone(UID, 10)]):
+        assert folded([*events, a_domain(resource_version=15)]).domain is None
+        assert folded([*events, a_domain(resource_version=21)]).domain is not None
+
+
 def uids_of_children(state: DomainState) -> list[str]:
     cdcs = [cdc for cdcs in state.cdcs.values() for cdc in cdcs]
     return [seen.uid for seen in (*state.daemon_sets, *state.templates, *cdcs, *values(state.nodes))]

@@ -7,7 +7,7 @@ from projections.conditions import MOST_EVENTS, NAMED
 from projections.domain_status import LARGEST
 from projections.effects import WriteStatus
 from projections.settings import Settings
-from tests.projections.domain_world import CLIQUE, DOMAIN, DRIVER, UID, World
+from tests.projections.domain_world import CLIQUE, DOMAIN, DRIVER, UID, WORKLOAD_TEMPLATE, World
 
 
 def a_made_world(settings: Settings | None = None, **domain: object) -> World:
@@ -64,6 +64,19 @@ def test_the_status_lists_rows_and_fabric_less_nodes_by_name() -> None:
         DomainNode("b", "ip-b", CLIQUE, 1, "Ready"),
         DomainNode("c", "ip-c", "", -1, "NotReady"),
     )
+
+
+def test_a_status_that_shows_the_same_in_another_order_calls_for_no_write() -> None:
+    world = a_made_world()
+    world.put_template(WORKLOAD_TEMPLATE, owned=False)
+    world.put_cdc(rows_of(2), waiting=("x",))
+    world.run_until_quiet()
+    seen = world.objects[DOMAIN]
+    assert (len(seen.nodes), len(seen.conditions)) == (2, 2)
+    world.change_domain(nodes=seen.nodes[::-1])
+    assert world.wanted() == []
+    world.change_domain(conditions=seen.conditions[::-1])
+    assert world.wanted() == []
 
 
 def test_a_node_with_rows_in_two_cliques_is_listed_and_counted_once_and_as_not_ready() -> None:
