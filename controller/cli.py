@@ -1,0 +1,43 @@
+"""The command line of `cliquelog`."""
+
+from importlib.metadata import version as version_of
+from typing import Any, TypeVar
+
+import click
+
+from controller.exits import explain
+from controller.run_command import run
+from controller.verify_command import verify
+
+T = TypeVar("T")
+
+
+class Commands(click.Group):
+    """Runs a command, and answers a user's mistake with one sentence and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
+        """Turn errors that a user can mend into sentences; a defect keeps its traceback."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except BaseException as error:
+            failure = explain(error)
+            if failure is None:
+                raise
+            raise failure from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version_of("cliquelog"), prog_name="cliquelog")
+def main() -> None:
+    """Assign and publish IMEX daemon indices of ComputeDomains from an event log.
+
+    \b
+    Exit codes: 0 done, 1 a defect, 2 wrong command line, 3 configuration, 4 the log,
+    5 the API server, 6 leadership lost, 7 verify found something.
+    """
+
+
+main.add_command(run)
+main.add_command(verify)

@@ -1,0 +1,245 @@
+"""The consumer of one partition: fold, propose, want.
+
+    records --fold--> state --propose--> decisions, appended to the same partition
+                      state --diff-----> effects, handed to the applier
+
+Invariant: effects of a key are handed on only from a state in which nothing is left to propose, so that no write shows
+an index which the log has not arbitrated yet (rule 1). Restoring, catching up and replaying are the same code (rule 9);
+acting is what begins once the view of the cluster is complete.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn, Protocol
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from eventlog import codec
+from eventlog.events import Decision
+from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable, SnapshotStore
+from eventlog.record import Position, Record
+from kube.clock import Clock
+from projections.clique import CliqueState
+from projections.desired import clique_effects
+from projections.domain import DomainState
+from projections.effects import AnyEffect, Target
+from projections.fold import Aggregate
+from projections.index import propose
+from projections.lifecycle import domain_effects
+from projections.partition import PartitionFold, restore
+from projections.settings import Settings
+
+
+class ConsumerConfig(msgspec.Struct, frozen=True):
+    """Sizes and times of a consumer.
+
+    `batch`: records read at once. `poll_s`: the longest wait for a record, of no other effect. `snapshot_records`:
+    folded records between two snapshots of a partition, about a second's replay.
+    """
+
+    batch: int = 2000
+    poll_s: float = 1.0
+    snapshot_records: int = 50_000
+
+
+class FoldMetrics(Protocol):
+    """What is counted of folding."""
+
+    def folded(self, partition: int, records: int) -> None:
+        """Count folded records."""
+
+    def appended(self, event: str) -> None:
+        """Count an appended record by its event's tag."""
+
+    def inadmissible(self, decision: str) -> None:
+        """Count a decision that had no effect."""
+
+
+class Want(Protocol):
+    """Takes what an aggregate wants, computed at a position (`Applier.replace`)."""
+
+    def __call__(self, owner: str, effects: Mapping[Target, AnyEffect], position: str) -> None:
+        """Replace all that `owner` wanted before."""
+
+
+class Appender:
+    """Appends decisions for the consumers of one process: until it succeeds, since nothing may be lost."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        clock: Clock,
+        identity: str,
+        metrics: FoldMetrics,
+        logger: FilteringBoundLogger,
+        retry_s: float,
+    ) -> None:
+        """`identity` is stated in each record's headers."""
+        self._log = log
+        self._clock = clock
+        self._identity = identity
+        self._metrics = metrics
+        self._logger = logger
+        self._retry_s = retry_s
+        self.trouble: str | None = None
+
+    async def append(self, events: Sequence[tuple[str, msgspec.Struct]]) -> Sequence[Position]:
+        """Append keyed events, and try again while the log is not available; `trouble` says so meanwhile."""
+        now_ms = self._clock.now_ms()
+        entries = [
+            codec.entry(key, event, timestamp_ms=now_ms, controller=self._identity)  # type: ignore[arg-type]
+            for key, event in events
+        ]
+        while True:
+            try:
+                positions = await self._log.append(entries)
+            except (LogUnavailable, AppendOutcomeUnknown) as error:
+                # An append that happened after all is a duplicate now; the fold takes it for one (rule 3).
+                if self.trouble is None:
+                    self._logger.error("log not writable", cause=str(error))
+                self.trouble = str(error)
+                await self._clock.sleep(self._retry_s)
+                continue
+            if self.trouble is not None:
+                self._logger.info("log writable again")
+            self.trouble = None
+            for entry in entries:
+                self._metrics.appended(entry.headers.event_type)
+            return positions
+
+
+class PartitionConsumer:
+    """Folds one partition and acts on it."""
+
+    def __init__(
+        self,
+        partition: int,
+        *,
+        log: EventLog,
+        snapshots: SnapshotStore,
+        appender: Appender,
+        want: Want,
+        settings: Settings,
+        config: ConsumerConfig,
+        metrics: FoldMetrics,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        """Start empty; `restore` comes first."""
+        self._partition = partition
+        self._log = log
+        self._snapshots = snapshots
+        self._appender = appender
+        self._want = want
+        self._settings = settings
+        self._config = config
+        self._metrics = metrics
+        self._logger = logger
+        self._fold = PartitionFold()
+        self._snapshot_at = 0
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the first record that is not folded yet."""
+        return self._fold.next_offset
+
+    @property
+    def aggregates(self) -> Mapping[str, Aggregate]:
+        """The folded state by key."""
+        return self._fold.aggregates
+
+    async def restore(self) -> None:
+        """Load the newest snapshot and fold the rest of the partition. Raises LogError."""
+        snapshot = await self._snapshots.load(self._partition)
+        restored = restore(snapshot.state) if snapshot is not None else None
+        if restored is not None:
+            self._fold = restored
+            self._snapshot_at = restored.next_offset
+        else:
+            self._fold.next_offset = await self._log.beginning_offset(self._partition)
+        end = await self._log.end_offset(self._partition)
+        while self._fold.next_offset < end:
+            records = await self._read(timeout_s=0.0)
+            if not records:
+                break  # The end may lie past the last record that can be read (Kafka's markers).
+            self._take_in(records)
+
+    async def run(self, acting: asyncio.Event) -> NoReturn:
+        """Fold for ever, and act once `acting` is set. Raises LogError."""
+        dirty: set[str] = set()
+        acted = False
+        while True:
+            timeout_s = self._config.poll_s if acted else 0.02
+            records = await self._read(timeout_s=0.0 if dirty and acted else timeout_s)
+            dirty |= self._take_in(records)
+            if acting.is_set() and len(records) < self._config.batch:
+                if not acted:
+                    dirty, acted = set(self._fold.aggregates), True
+                dirty = await self._act(dirty)
+            if self._fold.next_offset - self._snapshot_at >= self._config.snapshot_records:
+                await self.snapshot()
+
+    async def snapshot(self) -> None:
+        """Save the folded state. A log that cannot be written now costs the snapshot only."""
+        if self._fold.next_offset == self._snapshot_at:
+            return
+        self._snapshot_at = self._fold.next_offset
+        try:
+            await self._snapshots.save(self._partition, self._fold.next_offset, self._fold.snapshot())
+        except (LogUnavailable, AppendOutcomeUnknown) as error:
+            self._logger.warning("snapshot not saved", partition=self._partition, cause=str(error))
+
+    async def _read(self, timeout_s: float) -> Sequence[Record]:
+        return await self._log.read(
+            self._partition, self._fold.next_offset, limit=self._config.batch, timeout_s=timeout_s
+        )
+
+    def _take_in(self, records: Iterable[Record]) -> set[str]:
+        """Fold the records and give the keys that they touched."""
+        touched = set()
+        folded = 0
+        for record in records:
+            before = self._fold.aggregates.get(record.key)
+            event = self._fold.apply(record)
+            folded += 1
+            touched.add(record.key)
+            if isinstance(event, Decision):
+                self._explain(record, before)
+        if folded:
+            self._metrics.folded(self._partition, folded)
+        return touched
+
+    def _explain(self, record: Record, before: Aggregate | None) -> None:
+        """Count and log a decision that had no effect."""
+        after = self._fold.aggregates[record.key]
+        counted = before.inadmissible if isinstance(before, CliqueState) else 0
+        if isinstance(after, CliqueState) and after.inadmissible > counted:
+            decision = record.headers.event_type
+            self._metrics.inadmissible(decision)
+            place = str(Position(record.partition, record.offset))
+            self._logger.info(
+                "decision not admissible", decision=decision, position=place, by=record.headers.controller
+            )
+
+    async def _act(self, keys: set[str]) -> set[str]:
+        """Append what is due for these keys, and hand on the effects of those with nothing due; give the others."""
+        position = str(Position(self._partition, self._fold.next_offset - 1))
+        due: list[tuple[str, msgspec.Struct]] = []
+        undecided = set()
+        for key in sorted(keys):
+            state = self._fold.aggregates[key]
+            if isinstance(state, CliqueState):
+                decisions = propose(state, self._settings)
+                if decisions:
+                    undecided.add(key)
+                    due.extend((key, decision) for decision in decisions)
+                else:
+                    self._hand_on(key, clique_effects(state, key, self._settings), position)
+            elif isinstance(state, DomainState):
+                self._hand_on(key, domain_effects(state, self._settings), position)
+        if due:
+            await self._appender.append(due)
+        return undecided
+
+    def _hand_on(self, key: str, effects: Iterable[AnyEffect], position: str) -> None:
+        self._want(key, {effect.target: effect for effect in effects}, position)

@@ -1,0 +1,58 @@
+"""Exit codes and the sentences that go with them: what a user did is never answered with a traceback.
+
+0  done; for `verify`: nothing wrong
+1  a defect of cliquelog (a traceback is in the log)
+2  the command line is wrong (click's)
+3  the configuration cannot be used: kubeconfig, credentials, address to listen on
+4  the log cannot be used: not a log, damaged, of a newer version, read-only, full, on a network file system
+5  the API server cannot be used: not reachable, a kind not served, a permission missing
+6  the leadership was lost
+7  `verify` found something
+"""
+
+import click
+
+from controller.lease import LeadershipLost
+from eventlog.log import LogError
+from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized
+
+CONFIGURATION = 3
+LOG = 4
+API = 5
+LEADERSHIP = 6
+FOUND = 7
+
+
+class Failure(click.ClickException):
+    """One sentence for the user, and the exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        """Say what is wrong and how to mend it."""
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def explain(error: BaseException) -> Failure | None:
+    """Give the sentence and the code for an error that a user can mend; None for a defect."""
+    if isinstance(error, BaseExceptionGroup):
+        told = [explain(one) for one in error.exceptions]
+        return told[0] if all(told) else None
+    match error:
+        case Failure():
+            return error
+        case LogError():
+            return Failure(str(error), LOG)
+        case ConfigError():
+            return Failure(str(error), CONFIGURATION)
+        case Unauthorized():
+            return Failure(f"the API server does not accept the credentials: {error}; renew them", CONFIGURATION)
+        case Forbidden():
+            return Failure(f"a permission is missing: {error}; apply the roles in deploy/rbac.yaml", API)
+        case ResourceMissing():
+            return Failure(f"a kind is not served: {error}; apply deploy/crds/", API)
+        case KubeError():
+            return Failure(f"the API server cannot be used: {error}", API)
+        case LeadershipLost():
+            return Failure(str(error), LEADERSHIP)
+        case _:
+            return None

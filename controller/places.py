@@ -1,0 +1,28 @@
+"""Where a log is: `sqlite:PATH`, and later other engines. The one place that knows the adapters by name."""
+
+from eventlog.log import EventLog, LogUnreadable, SnapshotStore
+from eventlog.sqlite import SqliteLog, SqliteSnapshots
+
+SCHEME = "sqlite:"
+
+
+def _path(place: str) -> str:
+    if not place.startswith(SCHEME) or place == SCHEME:
+        raise LogUnreadable(
+            f"{place!r} does not name a log: write sqlite:PATH, as in sqlite:/var/lib/cliquelog/log.sqlite"
+        )
+    return place.removeprefix(SCHEME)
+
+
+async def open_for_writing(place: str, partitions: int | None) -> tuple[EventLog, SnapshotStore]:
+    """Open a log and its snapshots, or create them; `partitions` None takes what is there, 24 for a new log.
+
+    Raises LogError.
+    """
+    log = await SqliteLog.open(_path(place), partitions=partitions)
+    return log, SqliteSnapshots(log)
+
+
+async def open_readonly(place: str) -> EventLog:
+    """Open a log for reading only. Raises LogError."""
+    return await SqliteLog.open_readonly(_path(place))

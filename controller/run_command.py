@@ -1,0 +1,184 @@
+"""The command `cliquelog run`."""
+
+import asyncio
+import contextlib
+import random
+import secrets
+import signal
+import sys
+from importlib.metadata import version as version_of
+from typing import Any
+
+import click
+import structlog
+
+from controller import logs, places
+from controller.app import Controller
+from controller.config import RunConfig
+from controller.exits import CONFIGURATION, Failure
+from controller.lease import LeaseConfig
+from controller.manifests import DaemonDeployment
+from controller.preflight import preflight
+from kube.clock import SystemClock
+from kube.transport import connect
+from projections.settings import Settings
+
+
+class Listen(click.ParamType):
+    """`HOST:PORT` or `:PORT`."""
+
+    name = "host:port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
+        """Read it."""
+        host, _, port = str(value).rpartition(":")
+        if not port.isdigit() or int(port) > 65535:
+            self.fail(f"{value!r} is not HOST:PORT", param, ctx)
+        return host or "0.0.0.0", int(port)  # noqa: S104 - what a user writes as ":8080"
+
+
+@click.command()
+@click.option("--log", "log", required=True, envvar="CLIQUELOG_LOG", help="Where the event log is: sqlite:PATH.")
+@click.option("--partitions", type=click.IntRange(1, 10_000), help="Partitions of a new log [24].")
+@click.option("--kubeconfig", envvar="KUBECONFIG", help="Path; without it the pod's service account is used.")
+@click.option("--context", help="Context of the kubeconfig.")
+@click.option("--namespace", envvar="NAMESPACE", default="default", show_default=True, help="The driver's namespace.")
+@click.option("--all-namespaces", is_flag=True, help="Look for daemons and DaemonSets of earlier installs everywhere.")
+@click.option("--pod-name", envvar="POD_NAME", default="cliquelog", show_default=True, help="Name of this instance.")
+@click.option("--image-name", envvar="IMAGE_NAME", required=True, help="Image of the daemons.")
+@click.option(
+    "--cd-daemon-image-pull-secret-names",
+    "pull_secrets",
+    envvar="CD_DAEMON_IMAGE_PULL_SECRET_NAMES",
+    default="",
+    help="Names of pull secrets, joined by commas.",
+)
+@click.option(
+    "--log-verbosity-cd-daemon",
+    "verbosity",
+    envvar="LOG_VERBOSITY_CD_DAEMON",
+    type=click.IntRange(0, 10),
+    default=2,
+    show_default=True,
+    help="Log verbosity of the daemons.",
+)
+@click.option(
+    "--max-nodes-per-imex-domain",
+    "capacity",
+    envvar="MAX_NODES_PER_IMEX_DOMAIN",
+    type=click.IntRange(1, 1000),
+    default=18,
+    show_default=True,
+    help="Most daemons of one clique.",
+)
+@click.option(
+    "--daemons",
+    type=click.Choice(["cliquelog", "upstream"]),
+    default="cliquelog",
+    show_default=True,
+    help="What the image holds: our daemon, which only reads its row, or upstream's, which writes it too.",
+)
+@click.option("--daemon-priority-class", default="", help="PriorityClass of the daemons.")
+@click.option(
+    "--imex-mode", type=click.Choice(["driverManaged", "hostManaged"]), default="driverManaged", show_default=True
+)
+@click.option(
+    "--status-conditions/--no-status-conditions",
+    "conditions",
+    default=True,
+    show_default=True,
+    help="Whether the installed ComputeDomain CRD has status.conditions (ours has, upstream's has not).",
+)
+@click.option(
+    "--leader-election-enabled", "elect", envvar="LEADER_ELECTION_ENABLED", is_flag=True, help="Wait for a Lease."
+)
+@click.option("--leader-election-lease-lock-name", "lease_name", default="cliquelog-controller", show_default=True)
+@click.option(
+    "--http-endpoint",
+    "listen",
+    envvar="HTTP_ENDPOINT",
+    type=Listen(),
+    default="127.0.0.1:8080",
+    show_default=True,
+    help="Where /metrics, /healthz and /readyz are served.",
+)
+@click.option(
+    "--workers", type=click.IntRange(1, 256), default=16, show_default=True, help="Requests in flight at once."
+)
+@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
+def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the options over by name
+    """Run the controller.
+
+    It watches the cluster, appends what it sees to the log, assigns indices and writes the rows. A restart
+    replays the log. SIGTERM ends it cleanly.
+
+    \b
+    Example:
+      cliquelog run --log sqlite:/var/lib/cliquelog/log.sqlite --namespace nvidia \\
+          --image-name registry.example/compute-domain-daemon:1
+    """
+    logs.configure(options["log_level"], console=sys.stderr.isatty(), stream=sys.stderr)
+    asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"]))
+
+
+def config_from(log: str, options: dict[str, Any]) -> RunConfig:
+    """Give the configuration that the options state."""
+    namespace = options["namespace"]
+    identity = f"{options['pod_name']}-{secrets.token_hex(4)}"
+    return RunConfig(
+        identity=identity,
+        version=version_of("cliquelog"),
+        log=log,
+        partitions=options["partitions"],
+        settings=Settings(
+            namespace=namespace,
+            capacity=options["capacity"],
+            host_managed=options["imex_mode"] == "hostManaged",
+            conditions=options["conditions"],
+        ),
+        deployment=DaemonDeployment(
+            namespace=namespace,
+            image=options["image_name"],
+            capacity=options["capacity"],
+            verbosity=options["verbosity"],
+            pull_secrets=tuple(name for name in options["pull_secrets"].split(",") if name),
+            priority_class=options["daemon_priority_class"],
+            reader=options["daemons"] == "cliquelog",
+        ),
+        lease=LeaseConfig(namespace, options["lease_name"], identity) if options["elect"] else None,
+        listen=options["listen"],
+        everywhere=options["all_namespaces"],
+        workers=options["workers"],
+    )
+
+
+async def _run(config: RunConfig, kubeconfig: str | None, context: str | None) -> None:
+    logger = structlog.get_logger("cliquelog")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with contextlib.AsyncExitStack() as stack:
+        log, snapshots = await places.open_for_writing(config.log, config.partitions)
+        stack.push_async_callback(log.close)
+        client = await connect(kubeconfig, context)
+        stack.push_async_callback(client.close)
+        await preflight(client, config)
+        controller = Controller(
+            config,
+            log=log,
+            snapshots=snapshots,
+            client=client,
+            clock=SystemClock(),
+            rng=random.Random(secrets.randbits(64)),  # noqa: S311 - jitter, not secrets
+            logger=logger,
+        )
+        logger.info("starting", identity=config.identity, version=config.version, log=config.log)
+        try:
+            await controller.run(stop)
+        except OSError as error:
+            host, port = config.listen or ("", 0)
+            raise Failure(
+                f"cannot listen on {host}:{port}: {error.strerror}; give another --http-endpoint", CONFIGURATION
+            ) from error
+        logger.info("stopped")
