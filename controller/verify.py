@@ -1,4 +1,6 @@
-"""The work of `cliquelog verify`: is a log whole, does it keep the rules, does folding it give one answer."""
+"""The work of `cliquelog verify`: is a log whole, does it keep the rules, does folding it give one answer.
+
+Three questions, each with its own findings: integrity (offsets, decoding, partitions, the hash chain), invariants (the
 rules of design section 8 that a log alone can show, checked after each record), determinism (folded twice, and once
 from a snapshot of its middle, the state is the same).
 """
