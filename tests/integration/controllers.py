@@ -1,0 +1,82 @@
+"""`cliquelog run` as a process, as a user starts it, to be watched, stopped and killed."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from tests.integration.controlplane.cluster import free_port
+from tests.integration.sandbox import Sandbox
+from tests.integration.waiting import eventually
+
+
+class Controller:
+    """One controller process on a sandbox."""
+
+    def __init__(self, sandbox: Sandbox, log: Path, *options: str) -> None:
+        self._port = free_port()
+        self.log = log
+        self.output = log.with_suffix(f".{self._port}.log")
+        kubeconfig = sandbox.controller_kubeconfig()
+        self._command = [
+            *(sys.executable, "-m", "controller", "run", "--log", f"sqlite:{log}"),
+            *("--kubeconfig", str(kubeconfig), "--namespace", sandbox.driver_namespace),
+            *("--image-name", "example.invalid/daemon", "--http-endpoint", f"127.0.0.1:{self._port}"),
+            *options,
+        ]
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it, without waiting."""
+        with self.output.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(*self._command, stdout=output, stderr=output)
+
+    async def ready(self) -> None:
+        """Wait until it says that it is ready."""
+
+        async def status() -> int:
+            if self._process is not None and self._process.returncode is not None:
+                raise AssertionError(f"the controller ended with {self._process.returncode}: {self.output.read_text()}")
+            try:
+                async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:
+                    return answer.status
+            except aiohttp.ClientError:
+                return 0
+
+        await eventually(status, lambda code: code == 200, f"the controller is ready ({self.output})")
+
+    async def metrics(self) -> str:
+        """Give its metrics."""
+        async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/metrics") as answer:
+            return await answer.text()
+
+    async def kill(self) -> None:
+        """End it without any warning."""
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+        self._process = None
+
+    async def stop(self) -> int:
+        """Ask it to end, and give its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        code = await asyncio.wait_for(self._process.wait(), 20)
+        self._process = None
+        return code
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            if self._process.returncode is None:
+                self._process.kill()
+            await self._process.wait()
