@@ -212,12 +212,8 @@ class Coalescer:
 
     def _schedule(self, now: float, target: Target, slot: Slot) -> None:
         """Put the slot where it belongs in the queue; an entry that says the same already stays."""
-        if slot.in_flight:
-            due = None
-        elif slot.effect is None:
-            due = self._forget_at(now, slot)
-        else:
-            due = slot.due(self._pace)
+        unwanted = slot.effect is None and not slot.in_flight
+        due = self._forget_at(now, slot) if unwanted else slot.due(self._pace)
         key = None if due is None else (due, slot.rank())
         if key == slot.scheduled:
             return

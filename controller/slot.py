@@ -60,8 +60,7 @@ class Slot(msgspec.Struct):
         self.owner, self.effect, self.position = owner, effect, position
         if self.hold and self.hold.released_by(effect):
             self.hold = None
-        waiting = self.in_flight or self.hold is not None
-        if self.since is None and not (waiting and self.sent and _same(effect, self.sent[0])):
+        if self.since is None:
             self.since = now
 
     def drop(self) -> None:
@@ -87,20 +86,14 @@ class Slot(msgspec.Struct):
     def due(self, pace: Pace) -> float | None:
         """Give the earliest time for the next write or read; None if there is nothing to do."""
         if self.in_flight or self.effect is None:
-            return None
+            return None  # What comes of the request that is out decides, or the next wish.
         if self.doubt:
             return self.not_before
         if self.hold is not None:
             return max(self.not_before, self.hold.until)
-        if self.since is None:
-            return None
-        return max(self.not_before, earliest(pace, self.history, self.effect, self.since))
+        since = -math.inf if self.since is None else self.since
+        return max(self.not_before, earliest(pace, self.history, self.effect, since))
 
     def rank(self) -> int:
         """Give the class of urgency: complete cliques come first (rule 7)."""
         return 0 if isinstance(self.effect, WriteCdc) and self.effect.complete else 1
-
-
-def _same(one: AnyEffect, other: AnyEffect) -> bool:
-    """Say whether two effects ask for the same, whatever they were computed from."""
-    return msgspec.structs.replace(one, resource_version=other.resource_version) == other

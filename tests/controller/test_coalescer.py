@@ -2,7 +2,6 @@
 
 import random
 
-import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +122,30 @@ def test_a_wish_that_comes_and_goes_does_not_make_us_forget_that_our_write_is_un
     assert bench.idle(4.9)
     bench.want(cdc(3, "10.0.0.2"))
     bench.write()
+
+
+def test_a_wish_that_goes_while_the_write_is_out_leaves_the_hold_as_well() -> None:
+    bench = Bench()
+    bench.want(cdc(2, "10.0.0.1"))
+    bench.write()
+    bench.want()
+    bench.done(Applied(3))
+    bench.want(cdc(2, "10.0.0.2"))
+    assert bench.idle(4.9)
+    bench.want(cdc(3, "10.0.0.2"))
+    bench.write()
+
+
+def test_after_a_success_the_back_off_starts_anew() -> None:
+    bench = Bench()
+    for version in range(1, 40):
+        bench.want(cdc(version, f"10.0.0.{version}"))
+        bench.write()
+        bench.done(Throttled(0.0))
+        began = bench.now
+        bench.write()
+        assert bench.now - began <= LIMITS.backoff_s + Pace().max_wait_s
+        bench.done(Applied(version + 1))
 
 
 def test_nothing_is_read_for_a_write_whose_wish_came_true() -> None:
@@ -464,13 +487,3 @@ def test_whatever_the_order_of_events_we_never_conflict_with_ourselves_and_end_w
     assert machine.out is None
     assert machine.bench.idle(60.0), "writes go on although nothing changes"
     assert machine.world.conflicts == 0
-
-
-def test_a_slot_compares_what_effects_ask_for_and_not_what_they_were_computed_from() -> None:
-    bench = Bench()
-    bench.want(cdc(1, "10.0.0.1"))
-    bench.write()
-    bench.want(msgspec.structs.replace(cdc(1, "10.0.0.1"), resource_version=1))
-    bench.done(Applied(2))
-    bench.want()
-    assert bench.idle(60.0)
