@@ -403,6 +403,17 @@ def test_a_mistake_in_using_sqlite_is_not_taken_for_a_damaged_log() -> None:
         connection.execute("SELECT 1")
 
 
+async def test_a_failure_while_looking_for_other_openers_appends_reaches_the_reads_that_wait(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=1)
+    waiting = [asyncio.create_task(log.read(0, 0, limit=1, timeout_s=30)) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    log._reader._connection.close()
+    for read in waiting:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            await read
+    await log.close()
+
+
 # --- file systems ---------------------------------------------------------------------------------------------------
 
 MOUNTS = """\
