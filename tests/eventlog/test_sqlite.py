@@ -175,6 +175,32 @@ async def test_a_lock_that_is_held_too_long_is_named_and_the_log_goes_on_after_i
     await log.close()
 
 
+async def test_while_an_append_waits_for_a_lock_the_event_loop_and_readers_go_on(tmp_path: Path, entry: Make) -> None:
+    path = tmp_path / "log.sqlite"
+    log = await SqliteLog.open(path, partitions=1, busy_timeout_s=60)
+    await log.append([entry(value=b"before")])
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        append = asyncio.create_task(log.append([entry(value=b"after")]))
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+            assert [record.value for record in await log.read(0, 0, limit=9, timeout_s=0)] == [b"before"]
+        assert not append.done()
+        other.execute("ROLLBACK")
+    assert [position.offset for position in await append] == [1]
+    await log.close()
+
+
+async def test_the_writer_syncs_each_commit_to_disk(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "log.sqlite")
+    assert log._writer is not None
+    settings = [
+        log._writer._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
+    ]
+    await log.close()
+    assert settings == ["wal", 2], "2 is FULL"
+
+
 async def test_appends_at_the_same_time_share_transactions(tmp_path: Path, entry: Make) -> None:
     log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=1)
     before = log.wal_bytes
