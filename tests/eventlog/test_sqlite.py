@@ -180,7 +180,7 @@ async def test_the_write_ahead_log_stays_bounded_and_shrinks_after_a_reader_held
     tmp_path: Path, entry: Make
 ) -> None:
     path = tmp_path / "log.sqlite"
-    log = await SqliteLog.open(path, partitions=1, busy_timeout_s=0.05)
+    log = await SqliteLog.open(path, partitions=1)
     mebibyte = entry(value=bytes(1 << 20))
     for _ in range(30):
         await log.append([mebibyte])
