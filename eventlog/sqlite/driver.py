@@ -85,10 +85,11 @@ def open_for_reading(path: Path, busy_timeout_s: float) -> Connection:
             connection = _connect(path, "ro", busy_timeout_s)
             with _closed_on_error(connection):
                 connection.execute("PRAGMA schema_version").fetchone()
-        except sqlite3.OperationalError:
-            if wal_path(path).exists():
+        except sqlite3.OperationalError as error:
+            unshared = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+            if not unshared or wal_path(path).exists():
                 raise
-            # No write-ahead log: nobody writes, and the folder does not let us make one. Read the file as it stands.
+            # The folder does not let us share a write-ahead log, and there is none: nobody writes. Read what is there.
             connection = _connect(path, "ro&immutable=1", busy_timeout_s)
         with _closed_on_error(connection):
             connection.execute("PRAGMA query_only = ON")

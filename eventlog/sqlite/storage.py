@@ -14,6 +14,8 @@ from eventlog.partitioner import partition_for
 from eventlog.record import Entry, Headers, Position, Record
 from eventlog.sqlite import driver
 
+_CHECKPOINT_PATIENCE_MS = 100
+"""How long appends may be held up by the wait for readers to let go of the write-ahead log."""
 _OFFSET_MASK = (1 << driver.OFFSET_BITS) - 1
 
 
@@ -75,12 +77,12 @@ class Storage:
     def append(self, groups: Sequence[Sequence[Entry]]) -> list[list[Position]]:
         """Append all groups in one durable transaction, and give the positions of each group's entries."""
         self._refuse_if_replaced()
+        self._bound_wal()
         fresh: dict[Headers, int] = {}
         with _Transaction(self._connection, self.path, self._busy_timeout_s), driver.translated(self.path):
             positions = self._insert(groups, fresh)
         # Only now: had the transaction failed, these numbers would not exist.
         self._header_ids.update(fresh)
-        self._bound_wal()
         return positions
 
     def read(self, partition: int, offset: int, limit: int) -> list[Record]:
@@ -135,12 +137,12 @@ class Storage:
     def save_snapshot(self, snapshot: StoredSnapshot) -> None:
         """Replace the partition's snapshot."""
         self._refuse_if_replaced()
+        self._bound_wal()
         with _Transaction(self._connection, self.path, self._busy_timeout_s), driver.translated(self.path):
             self._connection.execute(
                 "INSERT OR REPLACE INTO snapshot (partition, next_offset, state) VALUES (?, ?, ?)",
                 (snapshot.partition, snapshot.next_offset, snapshot.state),
             )
-        self._bound_wal()
 
     def load_snapshot(self, partition: int) -> StoredSnapshot | None:
         """Give the partition's snapshot, or None."""
@@ -224,12 +226,19 @@ class Storage:
             )
 
     def _bound_wal(self) -> None:
-        """Empty the write-ahead log once it is large: SQLite itself never restarts it while somebody reads."""
+        """Empty the write-ahead log once it is large: SQLite itself never restarts it while somebody reads.
+
+        Done before a transaction, never after one: an error here must not make a committed append look refused.
+        """
         size = self.wal_bytes()
         if size < self._checkpoint_at:
             return
         with driver.translated(self.path):
-            busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self._connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_PATIENCE_MS}").fetchone()
+            try:
+                busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}").fetchone()
         # A reader held on to it: try again after as much growth, so that not every append waits for that reader.
         self._checkpoint_at = size + driver.WAL_LIMIT if busy else driver.WAL_LIMIT
 

@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -40,5 +40,17 @@ def entry() -> Callable[..., Entry]:
 
     def make(key: str = "clique.0", value: bytes = b"{}", controller: str = "one") -> Entry:
         return Entry(key, 1_700_000_000_000, Headers("node-seen", 1, controller), value)
+
+    return make
+
+
+@pytest.fixture
+def fill(entry: Callable[..., Entry]) -> Callable[..., Awaitable[None]]:
+    """Give a maker of closed SQLite logs with some records in them."""
+
+    async def make(path: Path, records: int = 10) -> None:
+        log = await SqliteLog.open(path, partitions=PARTITIONS)
+        await log.append([entry(key=f"clique.{number}", value=b"%d" % number * 100) for number in range(records)])
+        await log.close()
 
     return make

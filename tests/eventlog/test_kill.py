@@ -103,9 +103,9 @@ def assert_no_append_is_there_in_part(causes: Sequence[str]) -> None:
     places = defaultdict(list)
     for cause in causes:
         seed, task, number, place, size, _ = cause.split("/")
-        places[seed, task, number, int(size)].append(int(place))
-    for (*_, size), there in places.items():
-        assert sorted(there) == list(range(size))
+        places[seed, task, number, size].append(int(place))
+    for (_, _, _, size), there in places.items():
+        assert sorted(there) == list(range(int(size)))
 
 
 def assert_heads_recompute(found: Found, before: Sequence[PartitionReport]) -> None:
