@@ -1,13 +1,16 @@
 """Real DaemonSet controller and scheduler with fake kubelets: daemons live as the tests take them to live."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from kube.names import CLIQUE_LABEL
+from kube.names import CLIQUE_LABEL, FINALIZER
 from tests.integration import driver_objects
 from tests.integration.api import Api, Object, Refused
+from tests.integration.controlplane.cluster import ControlPlane
 from tests.integration.fake_kubelet import FakeKubelet, Step
 from tests.integration.node_objects import NodeSpec, is_ready
-from tests.integration.sandbox import Sandbox
+from tests.integration.sandbox import SANDBOX_LABEL, Sandbox
 from tests.integration.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -160,3 +163,18 @@ async def fail_beside_the_kubelets(api: Api, sandbox: Sandbox) -> None:
     async with FakeKubelet(api, sandbox.nodes(1)):
         message = "the test's own"
         raise LookupError(message)
+
+
+async def test_a_sandbox_leaves_nothing_that_the_next_ones_controller_would_see(
+    api: Api, control_plane: ControlPlane, sandbox_names: Iterator[str]
+) -> None:
+    sandbox = Sandbox(control_plane, next(sandbox_names))
+    sandbox.set_up()
+    [node] = sandbox.nodes(1, FABRIC)
+    await run_one_daemon(api, sandbox, node)
+    await api.patch(sandbox.domains("job"), {"metadata": {"finalizers": [FINALIZER]}})
+    sandbox.tear_down()
+
+    assert await api.items("/apis/resource.nvidia.com/v1beta1/computedomains") == []
+    left = await api.items(f"/api/v1/nodes?labelSelector={SANDBOX_LABEL}%3D{sandbox.name}")
+    assert left == []
