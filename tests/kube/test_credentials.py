@@ -1,5 +1,6 @@
 """Credentials follow the files that hold them, and each usual mistake in a kubeconfig is one sentence."""
 
+import asyncio
 import json
 import os
 import sys
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 from aiohttp import web
+from kubernetes_asyncio.client import Configuration
 
 from kube import names
-from kube.client import ConfigError, Selector, Unauthorized
+from kube.client import ConfigError, Selector, Unauthorized, Unreachable
 from kube.clock import SystemClock
 from kube.credentials import REFRESH_S, Credentials, KubeConfig, Loader, ServiceAccount
 from kube.transport import HttpKubeClient, Timeouts, choose_loader, connect
@@ -168,6 +170,20 @@ async def test_a_credential_plugin_runs_when_its_token_expired_or_was_rejected(
     second = await credentials.current()
     assert second.authorization == f"Bearer {on_schedule}"
     assert (await credentials.renewed(second)).authorization == f"Bearer {int(on_schedule) + 1}"
+
+
+async def test_a_credential_plugin_that_hangs_does_not_hang_the_request() -> None:
+    class Hanging:
+        async def load(self, *, rejected: bool) -> Configuration:  # noqa: ARG002 - it never gets so far
+            await asyncio.Event().wait()
+            return Configuration()
+
+    client = HttpKubeClient(Credentials(Hanging(), SystemClock()), Timeouts(request_s=0.05))
+    try:
+        with pytest.raises(Unreachable, match="no answer in time"):
+            await client.list(NODES)
+    finally:
+        await client.close()
 
 
 # --- in a pod -----------------------------------------------------------------------------------------------------

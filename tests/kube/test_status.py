@@ -41,8 +41,9 @@ def test_an_answer_is_the_class_of_its_meaning(code: int, body: bytes, expected:
     assert f"(HTTP {code})" in str(error)
 
 
-def test_an_answer_that_is_no_status_is_quoted_up_to_a_limit() -> None:
+def test_what_a_server_says_is_quoted_up_to_a_limit() -> None:
     assert refusal(502, b"x" * 10_000, None).message == "x" * MESSAGE_LIMIT
+    assert refusal(500, status(500, "InternalError", "x" * 10_000), None).message == "x" * MESSAGE_LIMIT
     assert refusal(502, b"", None).message == "the answer has no body"
     assert "\ufffd" in refusal(502, b"\xff", None).message
 
