@@ -13,7 +13,7 @@ from kube import client
 from kube.objects import Status
 
 MESSAGE_LIMIT = 500
-"""Characters kept of an answer that is not a Status (a proxy's page, plain text)."""
+"""Characters kept of what a server says: it goes into logs and records, and a proxy may send whole pages."""
 
 _BY_CODE: dict[int, type[client.ApiError]] = {
     401: client.Unauthorized,
@@ -53,7 +53,7 @@ def from_status(status: Status, code: int, retry_after_s: float | None = None) -
         error = client.ResourceMissing
     if retry_after_s is None and status.details is not None and status.details.retry_after_seconds:
         retry_after_s = status.details.retry_after_seconds
-    return error(code, status.reason, status.message, retry_after_s)
+    return error(code, status.reason[:MESSAGE_LIMIT], status.message[:MESSAGE_LIMIT], retry_after_s)
 
 
 def seconds(retry_after: str | None) -> float | None:

@@ -20,7 +20,7 @@ import msgspec
 from yarl import URL
 
 from kube import status
-from kube.client import ApiError, KubeClient, Resource, Selector, TooLarge, Unreachable
+from kube.client import ApiError, ConfigError, KubeClient, Resource, Selector, TooLarge, Unreachable
 from kube.clock import SystemClock
 from kube.credentials import SERVICE_ACCOUNT, Access, Credentials, KubeConfig, Loader, ServiceAccount
 
@@ -50,8 +50,15 @@ async def connect(kubeconfig: str | None, context: str | None) -> KubeClient:
     """
     clock = SystemClock()
     credentials = Credentials(choose_loader(kubeconfig, context, os.environ), clock)
-    await credentials.current()
-    return HttpKubeClient(credentials, Timeouts())
+    timeouts = Timeouts()
+    try:
+        async with asyncio.timeout(timeouts.request_s):
+            await credentials.current()
+    except TimeoutError as error:
+        raise ConfigError(
+            f"the credential plugin gave nothing within {timeouts.request_s:.0f} s; run it by hand"
+        ) from error
+    return HttpKubeClient(credentials, timeouts)
 
 
 def choose_loader(kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> Loader:
@@ -76,6 +83,7 @@ class HttpKubeClient:
                 "Accept-Encoding": "identity",
             },
             read_bufsize=READ_BUFFER,
+            cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             middlewares=(send_once,),
         )
@@ -159,11 +167,15 @@ class HttpKubeClient:
     ) -> bytes:
         """Send one request that is not a watch and give its answer's body."""
         headers = {"Content-Type": content_type} if body is not None else {}
-        timeout = aiohttp.ClientTimeout(total=self._timeouts.request_s, sock_connect=self._timeouts.connect_s)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect_s)
         try:
-            response = await self._open(method, path, query=query or {}, body=body, headers=headers, timeout=timeout)
-            async with response:
-                return await _read_bounded(response, f"{method} {path}")
+            # Around all of it: a credential plugin that hangs is part of the request.
+            async with asyncio.timeout(self._timeouts.request_s):
+                response = await self._open(
+                    method, path, query=query or {}, body=body, headers=headers, timeout=timeout
+                )
+                async with response:
+                    return await _read_bounded(response, f"{method} {path}")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"{method} {path}: {_reason(error)}") from error
 

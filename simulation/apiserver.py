@@ -39,8 +39,8 @@ class ApiServer:
         self._lists: dict[str, tuple[int, list[Object]]] = {}
 
     def application(self, *middlewares: Middleware) -> web.Application:
-        """Give the routes of all kinds; middlewares see each request before them."""
-        application = web.Application(client_max_size=BODY_LIMIT, middlewares=[*middlewares, answer_refusals])
+        """Give the routes of all kinds; middlewares see each request before them, and may raise Refused."""
+        application = web.Application(client_max_size=BODY_LIMIT, middlewares=[answer_refusals, *middlewares])
         application.on_shutdown.append(self._close)
         for resource in self._resources:
             root = f"/apis/{resource.group}" if resource.group else "/api"
@@ -104,9 +104,9 @@ class ApiServer:
         told = sent = int(version)
         self.store.check_version(sent)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
         deadline = asyncio.get_running_loop().time() + float(request.query.get("timeoutSeconds", "1800"))
         with suppress(ConnectionResetError):
+            await response.prepare(request)
             while True:
                 upto = self.store.version
                 try:

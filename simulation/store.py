@@ -5,7 +5,8 @@ a finalizer turns a deletion into a mark; a resourceVersion that is not in the h
 "from now on" (failure case B21); an object that stops matching a selector is DELETED for who watches with it.
 Invariant: stored objects are never changed in place, so a snapshot is a copy of the table.
 
-What it lacks, on purpose: admission, schemas, defaults, garbage collection, grace periods, generateName.
+What it lacks, on purpose: admission, schemas, defaults, garbage collection, grace periods, generateName. The history
+grows until `compact` is called.
 """
 
 import time
