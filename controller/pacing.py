@@ -18,9 +18,9 @@ from projections.effects import AnyEffect, WriteCdc, WriteStatus
 class Pace(msgspec.Struct, frozen=True):
     """The settings of the trade, in seconds.
 
-    `gather_s`: one fold batch brings several changes; the first would otherwise go alone. `create_gather_s`: the same for
-    a CDC that is to be created with no address in it yet: the nodes of a domain join together, and their daemons take
-    longer than this to start and ask for their index. `quiet_s`: no write for this
+    `gather_s`: one fold batch brings several changes; the first would otherwise go alone. `create_gather_s`: the same
+    for a CDC that is to be created with no address in it yet: the nodes of a domain join together, and their daemons
+    take longer than this to start and ask for their index. `quiet_s`: no write for this
     long, and the next change starts a new burst; longer than `max_wait_s` and the usual time to the next change, or a
     slowly filling clique would always look quiet. `first_wait_s`, `growth`, `max_wait_s`: the wait before the second
     write of a burst, its factor, its bound. `complete_gap_s`: "all rows are there" comes and goes as nodes join one

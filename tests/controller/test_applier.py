@@ -49,7 +49,7 @@ class Rig:
         self.client = MemoryClient(self.clock, latency_s)
         self.client.changed = self.watch
         self.metrics = Metrics()
-        self.coalescer = Coalescer(Pace(), limits, random.Random(7))  # noqa: S311
+        self.coalescer = Coalescer(Pace(), limits, random.Random(7))
         self.log = structlog.testing.LogCapture()
         self.observed: list[tuple[Target, int | None]] = []
         self.own: dict[str, dict[str, Row]] = {}
@@ -147,7 +147,7 @@ def row(number: int, status: str = "Ready") -> Row:
 async def test_cliques_that_fill_within_a_second_take_at_most_four_writes_each_and_no_conflict() -> None:
     cliques = [f"fabric.{number}" for number in range(12)]
     async with running() as rig:
-        rng = random.Random(3)  # noqa: S311
+        rng = random.Random(3)
         for clique in cliques:
             rig.expected[clique] = 18
             for number in range(18):
@@ -170,7 +170,7 @@ async def test_cliques_that_fill_within_a_second_take_at_most_four_writes_each_a
 
 async def test_256_pods_on_a_slow_server_all_see_their_row_within_seconds_of_its_change() -> None:
     async with running(latency_s=0.2) as rig:
-        rng = random.Random(5)  # noqa: S311
+        rng = random.Random(5)
         ready_at: dict[tuple[str, str], float] = {}
         shown_at: dict[tuple[str, str], float] = {}
 

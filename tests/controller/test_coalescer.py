@@ -32,7 +32,7 @@ class Bench:
 
     def __init__(self, limits: Limits = LIMITS, seed: int = 0) -> None:
         self.now = 1000.0
-        self.coalescer = Coalescer(Pace(), limits, random.Random(seed))  # noqa: S311
+        self.coalescer = Coalescer(Pace(), limits, random.Random(seed))
 
     def want(self, *effects: AnyEffect, owner: str = "clique.1", position: str = "0/1") -> None:
         self.coalescer.replace(self.now, owner, {one.target: one for one in effects}, position)

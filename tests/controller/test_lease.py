@@ -59,7 +59,7 @@ class Contender:
         self.elector = Elector(
             self.network,  # type: ignore[arg-type]
             SkewedClock(clock, skew_ms),
-            random.Random(identity),  # noqa: S311
+            random.Random(identity),
             structlog.wrap_logger(structlog.testing.CapturingLogger()),
             LeaseConfig("driver", "cliquelog", identity),
         )
@@ -245,7 +245,7 @@ def test_times_that_would_let_two_lead_are_refused(clock: VirtualClock, client: 
         Elector(
             client,
             clock,
-            random.Random(0),  # noqa: S311
+            random.Random(0),
             structlog.wrap_logger(structlog.testing.CapturingLogger()),
             LeaseConfig("driver", "cliquelog", "one", duration_s=10, renew_deadline_s=10.0),
         )

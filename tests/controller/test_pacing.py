@@ -30,7 +30,7 @@ class Formation(msgspec.Struct):
 
 def changes(seed: int, span_s: float, ready_s: tuple[float, float]) -> list[tuple[float, str]]:
     """18 nodes: each joins, gets its pod's address, gets ready. Each of the three changes the clique's rows."""
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     result = []
     for _ in range(18):
         joins = rng.uniform(0.0, span_s)

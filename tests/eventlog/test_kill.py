@@ -119,7 +119,7 @@ def assert_heads_recompute(found: Found, before: Sequence[PartitionReport]) -> N
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_killed_writer_loses_nothing_that_was_acknowledged(seed: int, writers: Writers, tmp_path: Path) -> None:
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     path, acks = tmp_path / "log.sqlite", tmp_path / "acks"
     os.mkdir(acks)  # noqa: PTH102 - pathlib's is taken for blocking
     before: Sequence[PartitionReport] = []

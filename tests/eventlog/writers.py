@@ -26,7 +26,7 @@ APPENDERS = 3
 async def write(seed: int, path: str, acks: int) -> None:
     """Append for ever, in several tasks at once; batches and sizes are the seed's."""
     log = await SqliteLog.open(path, partitions=4)
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
 
     async def appender(task: int) -> None:
         number = 0

@@ -218,7 +218,7 @@ class FakeKubelet:
 
     async def _reach(self, name: str, step: Step) -> None:
         await self._gates[name, step].wait()
-        draw = random.Random(f"{self._seed}/{name}/{self._pods_so_far[name]}/{step.name}")  # noqa: S311 - not for secrets
+        draw = random.Random(f"{self._seed}/{name}/{self._pods_so_far[name]}/{step.name}")
         await asyncio.sleep(draw.uniform(*self._timing[step]))
 
     async def _patch_status(self, pod: Object, body: Object) -> None:

@@ -59,7 +59,7 @@ class Acting:
         self.metrics = Metrics()
         self.logs = structlog.testing.LogCapture()
         self.observed: list[tuple[Target, Object | None]] = []
-        self.coalescer = Coalescer(Pace(), Limits(), random.Random(1))  # noqa: S311
+        self.coalescer = Coalescer(Pace(), Limits(), random.Random(1))
         self.applier = Applier(
             coalescer=self.coalescer,
             client=client,
@@ -246,7 +246,7 @@ async def test_an_event_is_posted_once_also_by_the_next_process(acting: Acting) 
 async def test_a_released_lease_goes_to_the_next_contender(acting: Acting) -> None:
     def elector(identity: str) -> Elector:
         config = LeaseConfig(acting.sandbox.driver_namespace, "cliquelog", identity, 15, 10.0, 0.2)
-        return Elector(acting.client, SystemClock(), random.Random(identity), structlog.get_logger(), config)  # noqa: S311
+        return Elector(acting.client, SystemClock(), random.Random(identity), structlog.get_logger(), config)
 
     path = f"/apis/coordination.k8s.io/v1/namespaces/{acting.sandbox.driver_namespace}/leases/cliquelog"
     one, two = elector("one"), elector("two")
