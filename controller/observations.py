@@ -101,8 +101,12 @@ def domain(found: objects.ComputeDomain) -> DomainSeen:
         meta.finalizers,
         found.status.status,
         tuple(_domain_node(entry) for entry in found.status.nodes),
-        tuple(Condition(one.type, one.status, one.reason, one.message) for one in found.status.conditions),
+        tuple(_condition(one) for one in found.status.conditions),
     )
+
+
+def _condition(one: objects.Condition) -> Condition:
+    return Condition(one.type, one.status, one.reason, one.message, one.last_transition_time)
 
 
 def _domain_node(entry: objects.ComputeDomainNode) -> DomainNode:

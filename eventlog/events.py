@@ -136,12 +136,13 @@ class DomainNode(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One of a ComputeDomain's conditions that are ours; `status` is `True` or `False`."""
+    """One of a ComputeDomain's conditions; `status` is `True` or `False`, `since` its lastTransitionTime (RFC 3339)."""
 
     type: str
     status: str
     reason: str
     message: str = ""
+    since: str = ""
 
 
 class DomainSeen(Event, frozen=True, tag="domain-seen"):

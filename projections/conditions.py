@@ -16,6 +16,8 @@ from projections.effects import PostEvent, Target
 from projections.owned import child_name, spec_problem, template_at
 from projections.settings import Settings
 
+TYPES = frozenset({"CliqueFull", "DaemonTemplateReady", "SpecValid", "WorkloadTemplateReady"})
+"""The types of our conditions; others belong to others."""
 NAMED = 20
 """Items that a message names before it says how many more there are."""
 MOST_EVENTS = 100

@@ -9,8 +9,11 @@ and then nobody would learn anything. Beyond it the Ready ones are listed, as th
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from eventlog.events import Condition, DomainNode, DomainSeen
 from projections.buckets import values
+from projections.conditions import TYPES
 from projections.domain import DomainState
 from projections.effects import Target, WriteStatus
 from projections.owned import template_at
@@ -24,13 +27,26 @@ LARGEST = 4000
 def write_status(
     state: DomainState, domain: DomainSeen, settings: Settings, conditions: tuple[Condition, ...]
 ) -> Iterator[WriteStatus]:
-    """Give the status write, if what should be shown differs from what the ComputeDomain was seen to show."""
+    """Give the status write, if what should be shown differs from what the ComputeDomain was seen to show.
+
+    `conditions` are all of ours; those of other types are somebody else's and stay. A condition keeps the time of its
+    last transition for as long as its status stays.
+    """
     status = "Ready" if is_ready(state, domain, settings) else "NotReady"
     nodes = listed_nodes(state, settings)
-    shown = (domain.status, _by_name(domain.nodes), tuple(sorted(domain.conditions, key=attrgetter("type"))))
-    if shown != (status, nodes, conditions):
+    ours = {one.type: one for one in domain.conditions if one.type in TYPES}
+    theirs = tuple(one for one in domain.conditions if one.type not in TYPES)
+    shown = tuple(replace(ours[kind], since="") for kind in sorted(ours))
+    if (domain.status, _by_name(domain.nodes), shown) != (status, nodes, conditions):
+        kept = [(one.type, ours[one.type].since) for one in conditions if _stays(one, ours.get(one.type))]
+        since = (*kept, *((one.type, one.since) for one in theirs))
         target = Target("computedomains", domain.namespace, domain.name)
-        yield WriteStatus(target, state.uid, domain.resource_version, domain.uid, status, nodes, conditions)
+        every = (*conditions, *theirs)
+        yield WriteStatus(target, state.uid, domain.resource_version, domain.uid, status, nodes, every, since)
+
+
+def _stays(wanted: Condition, shown: Condition | None) -> bool:
+    return shown is not None and shown.status == wanted.status
 
 
 def is_ready(state: DomainState, domain: DomainSeen, settings: Settings) -> bool:

@@ -2,10 +2,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventlog.events import DomainNode, Row
+from eventlog.events import Condition, DomainNode, DomainSeen, Row
 from projections.conditions import MOST_EVENTS, NAMED
+from projections.domain import apply_domain
 from projections.domain_status import LARGEST
 from projections.effects import WriteStatus
+from projections.lifecycle import domain_effects
 from projections.settings import Settings
 from tests.projections.domain_world import CLIQUE, DOMAIN, DRIVER, UID, WORKLOAD_TEMPLATE, World
 
@@ -195,3 +197,17 @@ def test_a_status_that_was_written_and_seen_calls_for_no_other_write(
     nodes = world.objects[DOMAIN].nodes
     assert [node.name for node in nodes] == sorted({node.name for node in nodes})
     assert world.objects[DOMAIN].uid == UID
+
+
+def test_the_conditions_of_others_stay_and_ours_keep_the_time_of_their_transition() -> None:
+    theirs = Condition("Audited", "True", "Done", "", "2026-01-01T00:00:00Z")
+    ours = Condition("SpecValid", "False", "InvalidSpec", "old words", "2026-02-02T00:00:00Z")
+    state = apply_domain(None, DomainSeen("u", 1, "ns", "job", conditions=(ours, theirs)))
+
+    [write] = [effect for effect in domain_effects(state, Settings("driver")) if isinstance(effect, WriteStatus)]
+
+    assert [one.type for one in write.conditions] == ["SpecValid", "Audited"]
+    assert dict(write.since) == {"SpecValid": "2026-02-02T00:00:00Z", "Audited": "2026-01-01T00:00:00Z"}
+    settled = DomainSeen("u", 2, "ns", "job", status=write.status, conditions=(theirs, write.conditions[0]))
+    again = domain_effects(apply_domain(state, settled), Settings("driver"))
+    assert not any(isinstance(effect, WriteStatus) for effect in again)
