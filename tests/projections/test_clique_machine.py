@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from eventlog import codec
+from eventlog.events import DaemonPodGone, Row
 from eventlog.partitioner import partition_for
 from eventlog.record import Record
 from projections.clique import CliqueState
@@ -83,6 +84,14 @@ class CliqueMachine(RuleBasedStateMachine):
         if node in rows and not alive:
             self.world.put_cdc(WRITER, {name: row for name, row in rows.items() if name != node}, waiting)
 
+    @rule(node=nodes, index=st.sampled_from((None, -1, 0, 1, 2, 3, 7)), own=st.booleans())
+    def somebody_writes_any_row(self, node: str, index: int | None, own: bool) -> None:
+        """Place a row whose daemon is known to nobody, with an index that may be taken, unknown or out of range."""
+        _, _, rows, waiting = self.world.cdcs.get(WRITER, (0, "", {}, ()))
+        pod = next((p for p in self.world.pods.values() if p.node == node and p.domain == WRITER and p.ip), None)
+        address = pod.ip if own and pod is not None else f"ip-{self.world.tick()}"
+        self.world.put_cdc(WRITER, {**rows, node: Row(node, address, index)}, waiting)
+
     @precondition(lambda self: self.world.cdcs)
     @rule(data=st.data())
     def delete_cdc(self, data: st.DataObject) -> None:
@@ -130,8 +139,18 @@ class CliqueMachine(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         self.settle()
+        self.prove_orphans()
+        self.settle()
         self.rows_tell_the_truth()
         self.replay_gives_the_same()
+
+    def prove_orphans(self) -> None:
+        """Tell what a complete list of pods proves of the rows that were seen before it began."""
+        for domain, (_, _, rows, _) in sorted(self.world.cdcs.items()):
+            living = {p.node for p in self.world.pods.values() if p.domain == domain}
+            for node in sorted(set(rows) - living):
+                if rows[node].ip:
+                    self.world.append(DaemonPodGone(domain, node, "", self.world.tick(), inferred="a complete list"))
 
     def settle(self) -> None:
         """Deliver all, propose and write until nothing is left to do; it must end."""
