@@ -22,8 +22,8 @@ OWN = ("get", "list", "watch", "create", "patch", "delete")
         (OWN, "resource.k8s.io", "resourceclaimtemplates", "jobs"),
         (("get", "list", "watch"), "", "pods", "driver"),
         (("get", "list", "watch", "patch"), "", "nodes", ""),
-        (("get", "create", "update", "patch"), "coordination.k8s.io", "leases", "driver"),
-        (("create", "patch"), "", "events", "jobs"),
+        (("get", "create", "update"), "coordination.k8s.io", "leases", "driver"),
+        (("create",), "", "events", "jobs"),
     ],
 )
 async def test_the_shipped_roles_let_the_controller_do_its_work(
