@@ -80,7 +80,11 @@ class Listen(click.ParamType):
 )
 @click.option("--daemon-priority-class", default="", help="PriorityClass of the daemons.")
 @click.option(
-    "--imex-mode", type=click.Choice(["driverManaged", "hostManaged"]), default="driverManaged", show_default=True
+    "--imex-mode",
+    type=click.Choice(["driverManaged", "hostManaged"]),
+    default="driverManaged",
+    show_default=True,
+    help="Who runs IMEX: daemons of ours, or the hosts (then no DaemonSet is made).",
 )
 @click.option(
     "--status-conditions/--no-status-conditions",
@@ -92,7 +96,13 @@ class Listen(click.ParamType):
 @click.option(
     "--leader-election-enabled", "elect", envvar="LEADER_ELECTION_ENABLED", is_flag=True, help="Wait for a Lease."
 )
-@click.option("--leader-election-lease-lock-name", "lease_name", default="cliquelog-controller", show_default=True)
+@click.option(
+    "--leader-election-lease-lock-name",
+    "lease_name",
+    default="cliquelog-controller",
+    show_default=True,
+    help="Name of the Lease, in the driver's namespace.",
+)
 @click.option(
     "--http-endpoint",
     "listen",
@@ -105,7 +115,9 @@ class Listen(click.ParamType):
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=16, show_default=True, help="Requests in flight at once."
 )
-@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="Least level that is logged."
+)
 def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the options over by name
     """Run the controller.
 

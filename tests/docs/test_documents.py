@@ -1,0 +1,73 @@
+"""What the documents say can be done: commands parse, links lead somewhere, targets exist."""
+
+import itertools
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from controller.cli import main
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+
+
+def lines() -> list[tuple[str, str]]:
+    return [
+        (document.name, line)
+        for document in DOCUMENTS
+        for block in BLOCK.findall(document.read_text(encoding="utf-8"))
+        for line in block.splitlines()
+        if line.strip()
+    ]
+
+
+def command_lines(program: str) -> list[tuple[str, str]]:
+    return [(name, line) for name, line in lines() if line.split()[0] == program]
+
+
+def test_every_command_line_in_the_documents_is_of_a_kind_that_is_checked() -> None:
+    assert {line.split()[0] for _, line in lines()} <= {"make", "cliquelog", "kubectl", "python"}
+
+
+@pytest.mark.parametrize(("document", "line"), command_lines("cliquelog"))
+def test_every_cliquelog_line_parses(document: str, line: str) -> None:
+    name, *arguments = shlex.split(line, comments=True)[1:]
+    command = main.commands[name]
+
+    context = command.make_context(name, list(arguments), parent=click.Context(main, info_name="cliquelog"))
+
+    assert context.params, document
+
+
+@pytest.mark.parametrize(("document", "line"), command_lines("make"))
+def test_every_make_target_exists(document: str, line: str) -> None:
+    target = shlex.split(line, comments=True)[1]
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), document
+
+
+@pytest.mark.parametrize(("document", "line"), command_lines("kubectl"))
+def test_every_file_that_kubectl_is_given_exists(document: str, line: str) -> None:
+    words = shlex.split(line, comments=True)
+    for flag, path in itertools.pairwise(words):
+        if flag == "-f":
+            assert (ROOT / path).exists(), document
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file(document: Path) -> None:
+    for target in LINK.findall(document.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
+
+
+def test_every_command_and_option_has_help() -> None:
+    for name, command in main.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.is_eager:
+                assert parameter.help, f"{name} {parameter.opts[0]}"
