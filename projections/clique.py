@@ -33,6 +33,10 @@ TOMBSTONES_MAX = 64
 DOMAINS_GONE_MAX = 64
 """UIDs of deleted domains remembered per clique, so that late events do not bring them back."""
 
+NODES_MAX = 256
+"""Nodes known per clique before those that left are forgotten, the longest gone first: an NVLink partition has far
+fewer machines at a time."""
+
 
 class Node(msgspec.Struct, frozen=True):
     """A node of the clique. `domain` is empty once it lost its label or is gone: the entry guards against late events.

@@ -32,7 +32,7 @@ from eventlog.events import (
     NodeSeen,
 )
 from projections.buckets import Buckets, drop, find, put, values
-from projections.tombstones import Tombstones, bury, exhume, gone_at
+from projections.tombstones import Tombstones, at_rest, bury, exhume, gone_at
 
 
 class DomainState(msgspec.Struct, frozen=True, tag="domain"):
@@ -64,7 +64,16 @@ def apply_domain(state: DomainState | None, event: AnyEvent) -> DomainState:
     """Give the state after `event`; an equal state if the event is stale or does not concern a domain as a whole."""
     before = state or DomainState()
     handler = _HANDLERS.get(type(event))
-    return before if handler is None else handler(before, event)
+    return before if handler is None else _at_rest(handler(before, event))
+
+
+def _at_rest(state: DomainState) -> DomainState:
+    """Give the state of a domain of which nothing is left without most of its tombstones."""
+    if state.gone_at is None or state.domain is not None:
+        return state
+    if state.daemon_sets or state.templates or state.cdcs or state.nodes or state.fabric_pods or state.bare_pods:
+        return state
+    return replace(state, tombstones=at_rest(state.tombstones))
 
 
 class _Sighting(Protocol):

@@ -21,6 +21,7 @@ from eventlog.events import (
 )
 from projections.clique import (
     DOMAINS_GONE_MAX,
+    NODES_MAX,
     TOMBSTONES_MAX,
     Cdc,
     CliqueState,
@@ -58,12 +59,22 @@ def node_gone(state: CliqueState, event: NodeGone) -> CliqueState:
 
 
 def _with_node(state: CliqueState, name: str, node: Node, before: Node | None) -> CliqueState:
-    state = replace(state, nodes={**state.nodes, name: node})
+    nodes = {**state.nodes, name: node}
+    if len(nodes) > NODES_MAX:
+        nodes = _without_oldest_guard(nodes)
+    state = replace(state, nodes=nodes)
     if node.domain:
         state = _with_domain(state, node.domain, _settle(state.domains.get(node.domain, _NEW), name))
     if before is not None and before.domain and before.domain != node.domain:
         state = _pruned(state, before.domain)
     return state
+
+
+def _without_oldest_guard(nodes: dict[str, Node]) -> dict[str, Node]:
+    """Forget the node that left longest ago: where machines get new names for ever, guards must not pile up."""
+    guards = [name for name, node in nodes.items() if not node.domain]
+    oldest = min(guards, key=lambda name: (nodes[name].since, name), default=None)
+    return {name: node for name, node in nodes.items() if name != oldest}
 
 
 def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:

@@ -15,6 +15,10 @@ Tombstones = Buckets[int]
 LIMIT = 256
 """Tombstones per bucket: 16,384 in all, more than the 10,080 nodes and pods that a domain of 5,040 nodes leaves."""
 
+LIMIT_AT_REST = 8
+"""Tombstones per bucket that a domain keeps which is itself gone, with all that was its: a controller sees thousands of
+domains in its life, and remembers each."""
+
 
 def gone_at(tombstones: Tombstones, uid: str) -> int:
     """Give the resourceVersion as of which the object is gone, -1 if nothing is known of that."""
@@ -38,3 +42,15 @@ def bury(tombstones: Tombstones, uid: str, version: int) -> Tombstones:
 def exhume(tombstones: Tombstones, uid: str) -> Tombstones:
     """Give tombstones without this UID's: the object was seen alive after all, with a newer version."""
     return drop(tombstones, uid)
+
+
+def at_rest(tombstones: Tombstones) -> Tombstones:
+    """Give the newest tombstones of each bucket, as many as a domain keeps that is gone."""
+    return {place: _newest(bucket) for place, bucket in tombstones.items()}
+
+
+def _newest(bucket: dict[str, int]) -> dict[str, int]:
+    if len(bucket) <= LIMIT_AT_REST:
+        return bucket
+    kept = sorted(bucket, key=lambda uid: (bucket[uid], uid))[-LIMIT_AT_REST:]
+    return {uid: bucket[uid] for uid in kept}
