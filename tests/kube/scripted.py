@@ -30,7 +30,7 @@ from tests.kube.serving import client_of, served
 Reply = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 SELECTOR = Selector(names.CDCS)
-HANG_S = 20.0
+HANG_S = 60.0
 """After this long a test has failed; nothing waits for it in a run that passes."""
 
 
