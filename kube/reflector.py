@@ -33,7 +33,8 @@ from kube.client import (
     Unreachable,
 )
 from kube.clock import Clock
-from kube.objects import KubeObject, ListPage, object_decoder, page_decoder
+from kube.envelopes import ListPage, page_decoder
+from kube.objects import KubeObject, object_decoder
 from kube.retry import Backoff, Random
 from kube.watchline import Change, Changed, Removed, read_change
 

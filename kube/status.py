@@ -10,7 +10,7 @@ import math
 import msgspec
 
 from kube import client
-from kube.objects import Status
+from kube.envelopes import Status
 
 MESSAGE_LIMIT = 500
 """Characters kept of what a server says: it goes into logs and records, and a proxy may send whole pages."""

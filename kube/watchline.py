@@ -3,7 +3,8 @@
 import msgspec
 
 from kube.client import ApiError, Undecodable
-from kube.objects import Bookmark, KubeObject, Status, WatchEvent
+from kube.envelopes import Bookmark, Status, WatchEvent
+from kube.objects import KubeObject
 from kube.status import from_status
 
 

@@ -24,7 +24,8 @@ from kube.client import (
     ResourceMissing,
     Selector,
 )
-from kube.objects import ComputeDomainClique, ListPage, Node, Status, WatchEvent
+from kube.envelopes import ListPage, Status, WatchEvent
+from kube.objects import ComputeDomainClique, Node
 from kube.status import from_status
 
 NAMESPACE = "default"

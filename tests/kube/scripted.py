@@ -30,7 +30,7 @@ from tests.kube.serving import client_of, served
 Reply = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 SELECTOR = Selector(names.CDCS)
-HANG_S = 20.0
+HANG_S = 60.0
 """After this long a test has failed; nothing waits for it in a run that passes."""
 
 
@@ -244,8 +244,9 @@ def reflector(
 
 
 @asynccontextmanager
-async def scripted() -> AsyncIterator[Run]:
+async def scripted(watch_slack_s: float = HANG_S) -> AsyncIterator[Run]:
+    """Give a run; a watch may be silent for about this long."""
     server = ScriptedServer()
-    timeouts = Timeouts(connect_s=5.0, request_s=10.0, watch_slack_s=0.1)
+    timeouts = Timeouts(connect_s=HANG_S, request_s=HANG_S, watch_slack_s=watch_slack_s)
     async with served(server.application()) as url, client_of(url, timeouts) as client:
         yield Run(server, client)

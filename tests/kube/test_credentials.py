@@ -116,6 +116,23 @@ async def test_a_token_is_read_anew_on_schedule(tmp_path: Path) -> None:
     assert "second" not in repr(second), "a token is not printed"
 
 
+async def test_many_requests_that_were_rejected_at_once_read_the_credentials_once() -> None:
+    class Counted:
+        loads = 0
+
+        async def load(self, *, rejected: bool) -> Configuration:  # noqa: ARG002 - each load is another token
+            self.loads += 1
+            await asyncio.sleep(0)
+            return Configuration(host="http://x", api_key={"BearerToken": f"Bearer {self.loads}"})
+
+    loader = Counted()
+    credentials = Credentials(loader, ScriptedClock())
+    rejected = await credentials.current()
+    renewed = await asyncio.gather(*(credentials.renewed(rejected) for _ in range(20)))
+    assert {each.authorization for each in renewed} == {"Bearer 2"}
+    assert loader.loads == 2
+
+
 async def test_a_kubeconfig_that_was_rewritten_is_read_on_schedule(tmp_path: Path) -> None:
     kubeconfig(tmp_path, "http://127.0.0.1:1", {"token": "a"})
     clock = ScriptedClock()

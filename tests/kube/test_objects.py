@@ -5,17 +5,8 @@ import pytest
 
 from kube import names
 from kube.client import Resource
-from kube.objects import (
-    ComputeDomain,
-    ComputeDomainClique,
-    DaemonSet,
-    Lease,
-    ListPage,
-    Pod,
-    object_decoder,
-    page_decoder,
-    type_of,
-)
+from kube.envelopes import ListPage, page_decoder
+from kube.objects import ComputeDomain, ComputeDomainClique, DaemonSet, Lease, Pod, object_decoder, type_of
 
 META = {"name": "a", "uid": "u", "resourceVersion": "7"}
 

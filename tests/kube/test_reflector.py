@@ -172,13 +172,14 @@ async def test_an_error_event_resumes_from_the_last_version(run: Run) -> None:
     assert isinstance(run.observer.failures[0][1], ServerError)
 
 
-async def test_a_silent_watch_is_cut_and_resumed_from_the_last_version(run: Run) -> None:
-    run.server.lists += [page(10)]
-    run.server.watches += [run.server.stream(line("ADDED", "a", 12), end="stall")]
-    await run.until_watches(2)
-    assert watched_from(run) == ["10", "12"]
-    assert run.told[2:] == [("changed", "a", 12)]
-    assert "no answer in time" in run.observer.failures[0][0]
+async def test_a_silent_watch_is_cut_and_resumed_from_the_last_version() -> None:
+    async with scripted(watch_slack_s=0.1) as run:
+        run.server.lists += [page(10)]
+        run.server.watches += [run.server.stream(line("ADDED", "a", 12), end="stall")]
+        await run.until_watches(2)
+        assert watched_from(run) == ["10", "12"]
+        assert run.told[2:] == [("changed", "a", 12)]
+        assert "no answer in time" in run.observer.failures[0][0]
 
 
 async def test_connections_that_are_reset_are_tried_again_after_a_wait_and_each_is_reported(run: Run) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from kube import names
 from kube.client import Expired, KubeClient
-from kube.objects import ListPage, Node
+from kube.envelopes import ListPage
+from kube.objects import Node
 from kube.transport import Timeouts
 from simulation.apiserver import ApiServer
 from tests.kube.contract import ClientContract, events, new_name, node, nodes, version_now
