@@ -51,10 +51,18 @@ def node_seen(state: CliqueState, event: NodeSeen) -> CliqueState:
 def node_gone(state: CliqueState, event: NodeGone) -> CliqueState:
     """Take in that a node was deleted, unlabelled or moved; its entry stays, so that late events are told as such."""
     known = state.nodes.get(event.name)
-    if known is not None and known.resource_version > event.resource_version:
+    if known is not None and (known.resource_version > event.resource_version or _another(known, event.uid)):
         return state
     node = Node(event.uid, event.resource_version, "", state.sequence)
     return _with_node(state, event.name, node, known)
+
+
+def _another(known: Node | Cdc | DaemonSet, uid: str) -> bool:
+    """Say whether a deletion is of an earlier object of that name.
+
+    After a gap a relist shows the new object first, and tells as of a later version that the old one is gone.
+    """
+    return known.uid != uid
 
 
 def _with_node(state: CliqueState, name: str, node: Node, before: Node | None) -> CliqueState:
@@ -150,6 +158,8 @@ def cdc_gone(state: CliqueState, event: CdcGone) -> CliqueState:
     membership = state.domains.get(event.domain)
     if membership is None or membership.cdc_version > event.resource_version:
         return state
+    if membership.cdc is not None and _another(membership.cdc, event.uid):
+        return state
     changed = replace(membership, cdc=None, cdc_version=event.resource_version, leaving=())
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
 
@@ -172,6 +182,8 @@ def daemon_set_gone(state: CliqueState, event: DaemonSetGone) -> CliqueState:
     """Take in that the domain's DaemonSet is gone."""
     membership = state.domains.get(event.domain)
     if membership is None or membership.daemon_set_version > event.resource_version:
+        return state
+    if membership.daemon_set is not None and _another(membership.daemon_set, event.uid):
         return state
     changed = replace(membership, daemon_set=None, daemon_set_version=event.resource_version)
     return _with_domain(state, event.domain, changed)
