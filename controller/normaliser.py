@@ -31,7 +31,7 @@ from eventlog.events import (
     WatchGap,
 )
 from kube import reflector
-from projections.fold import WATCH_PREFIX
+from projections.fold import WATCH_PREFIX, is_clique
 
 Keyed = tuple[str, AnyEvent]
 """A key, and the event to append under it."""
@@ -52,6 +52,7 @@ class Normaliser:
         """Know nothing: the state before the first record of a log."""
         self._catalogue = Catalogue()
         self._told: dict[str, set[str]] = {}
+        self._told_upto: dict[str, int] = {}
         self._cliques_of: dict[str, set[str]] = {}
         self._last_clique: dict[str, str] = {}
         self._rows_before_list: set[tuple[str, str, str, str]] = set()
@@ -60,6 +61,9 @@ class Normaliser:
     def seed(self, key: str, seen: Iterable[Seen]) -> None:
         """Take in what the folded state of `key` knows, before anything is handled."""
         for one in seen:
+            if is_clique(key):
+                # What concerns all of a domain's cliques was recorded here and belongs here, whoever is left.
+                self._cliques_of.setdefault(routing.domain_of(one), set()).add(key)
             known = self._catalogue.find(KINDS[type(one)], one.uid)
             if known is None or _tells_more(one, known.stated):
                 known = self._catalogue.put(one)
@@ -80,18 +84,34 @@ class Normaliser:
                 seen = observations.read(told.object)
                 if seen is None:
                     return []
-                self._told.setdefault(plural, set()).add(seen.uid)
+                if told.listed:
+                    self._told.setdefault(plural, set()).add(seen.uid)
+                else:
+                    self._told_upto[plural] = seen.resource_version
                 return list(self._observe(seen))
             case reflector.ObjectDeleted():
-                return list(self._deleted(told.object.metadata.uid, plural, told.object.metadata.resource_version))
+                meta = told.object.metadata
+                self._told_upto[plural] = meta.resource_version
+                return list(self._deleted(meta.uid, plural, meta.resource_version))
             case reflector.RelistCompleted():
+                self._told_upto[plural] = told.resource_version
                 events = list(self._absent(plural, told.resource_version))
                 return [*events, (mark, RelistCompleted(plural, told.resource_version, told.objects))]
             case reflector.Gap():
                 return [(mark, WatchGap(plural, told.resource_version, told.cause))]
 
     def observe(self, seen: Seen) -> list[Keyed]:
-        """Give the events that follow from a live read (rule 8); an older version than what is known tells nothing."""
+        """Give the events that follow from a live read (rule 8).
+
+        It tells nothing if it is older than what is known: of the object, or of its kind. As of a version that its
+        reflector has told, an object that is not known has gone since (failure case B20). Only the claim templates of
+        others have no reflector.
+        """
+        plural = KINDS[type(seen)]
+        watched = not (isinstance(seen, ClaimTemplateSeen) and not seen.owned)
+        is_old = watched and seen.resource_version <= self._told_upto.get(plural, -1)
+        if is_old and self._catalogue.find(plural, seen.uid) is None:
+            return []
         return list(self._observe(seen))
 
     def taken_names(self) -> list[ClaimTemplateSeen]:
@@ -122,6 +142,10 @@ class Normaliser:
         domain = routing.domain_of(known.seen)
         yield from self._take_in(known)
         self._forget_unused(domain)
+        yield from self._follow(node, before, known)
+
+    def _follow(self, node: str, before: str, known: Known) -> Iterator[Keyed]:
+        """Take in the others on a node whose clique is now known to be another, because of what `known` tells."""
         if node and self._clique_at(node) != before:
             for other in self._catalogue.on_node(node):
                 if other is not known:
@@ -195,13 +219,14 @@ class Normaliser:
         known = self._catalogue.find(plural, uid)
         if known is None or known.stated.resource_version > version:
             return
+        node = node_of(known.stated)
+        before = self._clique_at(node)
         self._catalogue.remove(plural, uid, version)
         cause = "unlabelled or deleted" if isinstance(known.seen, NodeSeen) else "deleted"
         event = observations.gone(known.seen, version, cause=cause, inferred=inferred)
         for key in sorted(known.recorded):
             yield key, event
-        if isinstance(known.seen, DomainSeen):
-            self._cliques_of.pop(uid, None)
+        yield from self._follow(node, before, known)
         self._forget_unused(routing.domain_of(known.seen))
 
     def _forget_unused(self, domain: str) -> None:
@@ -240,7 +265,7 @@ class Normaliser:
     def _orphaned_domains(self, before: set[str], version: int) -> Iterator[Keyed]:
         """Tell the domains that are gone though something that was seen before the list still carries their label."""
         for domain in sorted(domain for domain in before if not self._catalogue.find("computedomains", domain)):
-            for key in [*sorted(self._cliques_of.pop(domain, ())), domain]:
+            for key in [*sorted(self._cliques_of.get(domain, ())), domain]:
                 yield key, DomainGone(domain, version, NO_DOMAIN)
 
 

@@ -204,17 +204,17 @@ def _count(cdcs: tuple[CdcSeen, ...]) -> tuple[int, int]:
     return len(states), len(states) - states.count("Ready")
 
 
-def _adds_clique(current: NodeSeen | DaemonPodSeen | None, event: NodeSeen | DaemonPodSeen) -> bool:
-    """Tell whether `event` is the known sighting again, now with its clique, which was learnt from another object."""
+def _relocates(current: NodeSeen | DaemonPodSeen | None, event: NodeSeen | DaemonPodSeen) -> bool:
+    """Tell whether `event` is the known sighting again with another clique, which was learnt from another object."""
     if current is None or (current.uid, current.resource_version) != (event.uid, event.resource_version):
         return False
-    return bool(event.clique) and not current.clique
+    return bool(event.clique) and event.clique != current.clique
 
 
 def _node_seen(state: DomainState, event: NodeSeen) -> DomainState:
     current = find(state.nodes, event.name)
     admitted, tombstones = _admit(state.tombstones, current, event)
-    nodes = put(state.nodes, event.name, event) if admitted or _adds_clique(current, event) else state.nodes
+    nodes = put(state.nodes, event.name, event) if admitted or _relocates(current, event) else state.nodes
     return replace(state, uid=event.domain, nodes=nodes, tombstones=tombstones)
 
 
@@ -230,7 +230,7 @@ def _node_gone(state: DomainState, event: NodeGone) -> DomainState:
 def _pod_seen(state: DomainState, event: DaemonPodSeen) -> DomainState:
     current = _pod(state, event.uid)
     admitted, tombstones = _admit(state.tombstones, current, event)
-    if not admitted and not _adds_clique(current, event):
+    if not admitted and not _relocates(current, event):
         return state
     if event.clique or event.undecided:
         fabric, bare = put(state.fabric_pods, event.uid, event), drop(state.bare_pods, event.uid)
