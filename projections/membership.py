@@ -39,8 +39,11 @@ _NEW = Membership()
 def node_seen(state: CliqueState, event: NodeSeen) -> CliqueState:
     """Take in a node's label."""
     known = state.nodes.get(event.name)
-    if known is not None and known.resource_version >= event.resource_version:
-        return state
+    if known is not None:
+        if known.resource_version > event.resource_version:
+            return state
+        if known.resource_version == event.resource_version and known.domain:
+            return state  # Of one that is gone as of its own version, it only left this clique, and is back.
     domain = event.domain if event.domain not in state.domains_gone else ""
     joined_before = known is not None and known.domain == domain
     since = known.since if known is not None and joined_before else state.sequence
@@ -83,8 +86,8 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
     if known is not None:
         if known.resource_version >= event.resource_version:
             return state
-    elif any(t.uid == event.uid and t.resource_version >= event.resource_version for t in membership.tombstones):
-        return state
+    elif any(t.uid == event.uid and t.resource_version > event.resource_version for t in membership.tombstones):
+        return state  # As of its own version it only left this clique (`moved`), and is back.
     pod = Pod(
         event.uid,
         event.resource_version,
@@ -96,7 +99,12 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
         state.sequence if known is None else known.since,
     )
     holdings = _settled(membership.holdings, event.node)
-    changed = _membership(membership, pods={**membership.pods, event.uid: pod}, holdings=holdings)
+    tombstones = membership.tombstones
+    if known is None and any(t.uid == event.uid for t in tombstones):
+        tombstones = tuple(t for t in tombstones if t.uid != event.uid)
+    changed = _membership(
+        membership, pods={**membership.pods, event.uid: pod}, holdings=holdings, tombstones=tombstones
+    )
     return _with_domain(state, event.domain, changed)
 
 
