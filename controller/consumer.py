@@ -164,7 +164,7 @@ class PartitionConsumer:
         end = await self._log.end_offset(self._partition)
         if self._fold.next_offset > end:
             raise LogUnreadable(
-                f"partition {self._partition}: the snapshot goes up to offset {self._fold.next_offset} and the log ends "
+                f"partition {self._partition}: the snapshot goes up to {self._fold.next_offset} and the log ends "
                 f"at {end}, so they are not of one log: bring the log back, or remove its snapshots"
             )
         while self._fold.next_offset < end:
