@@ -1,8 +1,10 @@
 """The catalogue: what the normaliser knows of each object, and where it last recorded it."""
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from controller.observations import KINDS, Seen
+from controller.routing import clique_of, domain_of
 from eventlog.events import CdcSeen, DaemonPodSeen, NodeSeen
 
 GONE_MAX = 10_000
@@ -23,12 +25,16 @@ class Known:
 
 
 class Catalogue:
-    """All known objects, by kind and UID, and those of a node by the node's name."""
+    """All known objects: by kind and UID, those of a kind and domain, and those of a node by the node's name.
+
+    It grows and shrinks with the cluster. Orders do not depend on hashing.
+    """
 
     def __init__(self) -> None:
         """Know nothing."""
         self._tables: dict[str, dict[str, Known]] = {plural: {} for plural in KINDS.values()}
-        self._on_node: dict[str, set[Known]] = {}
+        self._of_domain: dict[tuple[str, str], dict[str, Known]] = {}
+        self._on_node: dict[str, dict[str, Known]] = {}
         self._gone: dict[str, int] = {}
 
     def find(self, plural: str, uid: str) -> Known | None:
@@ -39,9 +45,17 @@ class Catalogue:
         """Give all objects of a kind."""
         return list(self._tables[plural].values())
 
-    def uids(self, plural: str) -> set[str]:
-        """Give the UIDs of a kind's objects."""
-        return set(self._tables[plural])
+    def of_domain(self, plural: str, domain: str) -> list[Known]:
+        """Give a domain's objects of a kind."""
+        return list(self._of_domain.get((plural, domain), {}).values())
+
+    def domains(self) -> set[str]:
+        """Give the UIDs of all domains that something known belongs to."""
+        return {domain for _, domain in self._of_domain}
+
+    def knows_domain(self, domain: str) -> bool:
+        """Say whether anything known belongs to the domain."""
+        return any((plural, domain) in self._of_domain for plural in KINDS.values())
 
     def is_news(self, stated: Seen) -> bool:
         """Say whether this is not older than what is known of the object, its deletion included."""
@@ -52,29 +66,45 @@ class Catalogue:
 
     def put(self, stated: Seen) -> Known:
         """Take in what an object states of itself."""
-        known = self._tables[KINDS[type(stated)]].setdefault(stated.uid, Known(stated))
-        before, now = node_of(known.stated), node_of(stated)
-        if before != now:
-            self._on_node.get(before, set()).discard(known)
-        if now:
-            self._on_node.setdefault(now, set()).add(known)
-        known.stated = stated
+        plural = KINDS[type(stated)]
+        known = self._tables[plural].get(stated.uid)
+        if known is None:
+            known = self._tables[plural][stated.uid] = Known(stated)
+            self._gone.pop(stated.uid, None)
+        else:
+            self._unlink(plural, known)
+            known.stated = stated
+        self._of_domain.setdefault((plural, domain_of(stated)), {})[stated.uid] = known
+        if node := node_of(stated):
+            self._on_node.setdefault(node, {})[stated.uid] = known
         return known
 
-    def remove(self, plural: str, uid: str, version: int) -> Known | None:
+    def remove(self, plural: str, uid: str, version: int) -> None:
         """Forget an object but for its UID and the version as of which it is gone."""
-        known = self._tables[plural].pop(uid, None)
-        if known is None:
-            return None
-        self._on_node.get(node_of(known.stated), set()).discard(known)
+        known = self._tables[plural].pop(uid)
+        self._unlink(plural, known)
         self._gone[uid] = version
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]
-        return known
+
+    def _unlink(self, plural: str, known: Known) -> None:
+        """Take the object out of the indices, and out with those that are empty."""
+        _discard(self._of_domain, (plural, domain_of(known.stated)), known.stated.uid)
+        if node := node_of(known.stated):
+            _discard(self._on_node, node, known.stated.uid)
 
     def on_node(self, node: str) -> list[Known]:
-        """Give the node of that name and the daemon pods on it, in an order that does not depend on hashing."""
-        return sorted(self._on_node.get(node, ()), key=lambda known: known.stated.uid)
+        """Give the node of that name and the daemon pods on it."""
+        return list(self._on_node.get(node, {}).values())
+
+    def stated_clique(self, node: str) -> str:
+        """Give the clique that the node's own label states, else that of its newest daemon; empty if none does."""
+        best, rank = "", (False, -1)
+        for known in self._on_node.get(node, {}).values():
+            stated = known.stated
+            if clique_of(stated) and (isinstance(stated, NodeSeen), stated.resource_version) > rank:
+                best, rank = clique_of(stated), (isinstance(stated, NodeSeen), stated.resource_version)
+        return best
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """Give domain, clique, node and address of every row that has an address."""
@@ -93,3 +123,12 @@ def node_of(seen: Seen) -> str:
             return seen.node
         case _:
             return ""
+
+
+K = TypeVar("K")
+
+
+def _discard(index: dict[K, dict[str, Known]], place: K, uid: str) -> None:
+    del index[place][uid]
+    if not index[place]:
+        del index[place]

@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 
 from eventlog import codec
 from eventlog.events import Decision
-from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable, SnapshotStore
+from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable, LogUnreadable, SnapshotStore
 from eventlog.record import Position, Record
 from kube.clock import Clock
 from projections.clique import CliqueState
@@ -29,6 +29,9 @@ from projections.index import propose
 from projections.lifecycle import domain_effects
 from projections.partition import PartitionFold, restore
 from projections.settings import Settings
+
+NOT_ACTING_POLL_S = 0.02
+"""How often a consumer that does not act yet looks whether it may."""
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True):
@@ -137,6 +140,7 @@ class PartitionConsumer:
         self._logger = logger
         self._fold = PartitionFold()
         self._snapshot_at = 0
+        self._appended_upto = 0
 
     @property
     def next_offset(self) -> int:
@@ -158,6 +162,11 @@ class PartitionConsumer:
         else:
             self._fold.next_offset = await self._log.beginning_offset(self._partition)
         end = await self._log.end_offset(self._partition)
+        if self._fold.next_offset > end:
+            raise LogUnreadable(
+                f"partition {self._partition}: the snapshot goes up to {self._fold.next_offset} and the log ends "
+                f"at {end}, so they are not of one log: bring the log back, or remove its snapshots"
+            )
         while self._fold.next_offset < end:
             records = await self._read(timeout_s=0.0)
             if not records:
@@ -165,19 +174,28 @@ class PartitionConsumer:
             self._take_in(records)
 
     async def run(self, acting: asyncio.Event) -> NoReturn:
-        """Fold for ever, and act once `acting` is set. Raises LogError."""
+        """Fold for ever, and act once `acting` is set. Raises LogError.
+
+        What this consumer has appended is read back before it acts again: a log whose readers lag behind its writers
+        must not make it append the same decisions over and over.
+        """
         dirty: set[str] = set()
         acted = False
         while True:
-            timeout_s = self._config.poll_s if acted else 0.02
-            records = await self._read(timeout_s=0.0 if dirty and acted else timeout_s)
+            timeout_s = self._config.poll_s if acted else NOT_ACTING_POLL_S
+            records = await self._read(timeout_s=0.0 if dirty and acted and self._is_level else timeout_s)
             dirty |= self._take_in(records)
-            if acting.is_set() and len(records) < self._config.batch:
+            if acting.is_set() and self._is_level and len(records) < self._config.batch:
                 if not acted:
                     dirty, acted = set(self._fold.aggregates), True
                 dirty = await self._act(dirty)
             if self._fold.next_offset - self._snapshot_at >= self._config.snapshot_records:
                 await self.snapshot()
+
+    @property
+    def _is_level(self) -> bool:
+        """Whether all that this consumer appended is folded."""
+        return self._fold.next_offset >= self._appended_upto
 
     async def snapshot(self) -> None:
         """Save the folded state. A log that cannot be written now costs the snapshot only."""
@@ -238,7 +256,8 @@ class PartitionConsumer:
             elif isinstance(state, DomainState):
                 self._hand_on(key, domain_effects(state, self._settings), position)
         if due:
-            await self._appender.append(due)
+            positions = await self._appender.append(due)
+            self._appended_upto = max(position.offset for position in positions) + 1
         return undecided
 
     def _hand_on(self, key: str, effects: Iterable[AnyEffect], position: str) -> None:

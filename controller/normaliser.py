@@ -31,7 +31,7 @@ from eventlog.events import (
     WatchGap,
 )
 from kube import reflector
-from projections.fold import WATCH_PREFIX
+from projections.fold import WATCH_PREFIX, is_clique
 
 Keyed = tuple[str, AnyEvent]
 """A key, and the event to append under it."""
@@ -39,6 +39,10 @@ Keyed = tuple[str, AnyEvent]
 ABSENT = "a complete list does not hold it"
 NO_DOMAIN = "a complete list of ComputeDomains does not hold the one that its label names"
 NO_POD = "a complete list of pods that was begun after the row was seen holds no daemon for it"
+
+NODES_MAX = 100_000
+"""Nodes whose clique is remembered, more than a large cluster has: one without a clique label keeps its clique from one
+job to the next. What is forgotten is learnt again from the node's next daemon."""
 
 
 class Normaliser:
@@ -48,16 +52,20 @@ class Normaliser:
         """Know nothing: the state before the first record of a log."""
         self._catalogue = Catalogue()
         self._told: dict[str, set[str]] = {}
+        self._told_upto: dict[str, int] = {}
         self._cliques_of: dict[str, set[str]] = {}
-        self._clique_of_node: dict[str, str] = {}
+        self._last_clique: dict[str, str] = {}
         self._rows_before_list: set[tuple[str, str, str, str]] = set()
         self._domains_before_list: set[str] = set()
 
     def seed(self, key: str, seen: Iterable[Seen]) -> None:
         """Take in what the folded state of `key` knows, before anything is handled."""
         for one in seen:
+            if is_clique(key):
+                # What concerns all of a domain's cliques was recorded here and belongs here, whoever is left.
+                self._cliques_of.setdefault(routing.domain_of(one), set()).add(key)
             known = self._catalogue.find(KINDS[type(one)], one.uid)
-            if known is None or one.resource_version > known.stated.resource_version:
+            if known is None or _tells_more(one, known.stated):
                 known = self._catalogue.put(one)
                 known.seen = one
             known.recorded[key] = routing.relevant(one, key, routing.domain_of(one))
@@ -76,18 +84,34 @@ class Normaliser:
                 seen = observations.read(told.object)
                 if seen is None:
                     return []
-                self._told.setdefault(plural, set()).add(seen.uid)
+                if told.listed:
+                    self._told.setdefault(plural, set()).add(seen.uid)
+                else:
+                    self._told_upto[plural] = seen.resource_version
                 return list(self._observe(seen))
             case reflector.ObjectDeleted():
-                return list(self._deleted(told.object.metadata.uid, plural, told.object.metadata.resource_version))
+                meta = told.object.metadata
+                self._told_upto[plural] = meta.resource_version
+                return list(self._deleted(meta.uid, plural, meta.resource_version))
             case reflector.RelistCompleted():
+                self._told_upto[plural] = told.resource_version
                 events = list(self._absent(plural, told.resource_version))
                 return [*events, (mark, RelistCompleted(plural, told.resource_version, told.objects))]
             case reflector.Gap():
                 return [(mark, WatchGap(plural, told.resource_version, told.cause))]
 
     def observe(self, seen: Seen) -> list[Keyed]:
-        """Give the events that follow from a live read (rule 8); an older version than what is known tells nothing."""
+        """Give the events that follow from a live read (rule 8).
+
+        It tells nothing if it is older than what is known: of the object, or of its kind. As of a version that its
+        reflector has told, an object that is not known has gone since (failure case B20). Only the claim templates of
+        others have no reflector.
+        """
+        plural = KINDS[type(seen)]
+        watched = not (isinstance(seen, ClaimTemplateSeen) and not seen.owned)
+        is_old = watched and seen.resource_version <= self._told_upto.get(plural, -1)
+        if is_old and self._catalogue.find(plural, seen.uid) is None:
+            return []
         return list(self._observe(seen))
 
     def taken_names(self) -> list[ClaimTemplateSeen]:
@@ -112,49 +136,63 @@ class Normaliser:
     def _observe(self, stated: Seen) -> Iterator[Keyed]:
         if not self._catalogue.is_news(stated):
             return
-        known = self._catalogue.put(stated)
         node = node_of(stated)
-        before = self._clique_of_node.get(node)
+        before = self._clique_at(node)
+        known = self._catalogue.put(stated)
+        domain = routing.domain_of(known.seen)
         yield from self._take_in(known)
-        if node and self._clique_of_node.get(node) != before:
+        self._forget_unused(domain)
+        yield from self._follow(node, before, known)
+
+    def _follow(self, node: str, before: str, known: Known) -> Iterator[Keyed]:
+        """Take in the others on a node whose clique is now known to be another, because of what `known` tells."""
+        if node and self._clique_at(node) != before:
             for other in self._catalogue.on_node(node):
                 if other is not known:
                     yield from self._take_in(other)
 
     def _take_in(self, known: Known) -> Iterator[Keyed]:
-        known.seen = self._with_clique(known.stated)
-        for domain in self._learn(known.seen):
-            yield from self._introduce(domain)
-        yield from self._record(known)
+        before, known.seen = known.seen, self._with_clique(known.stated)
+        if self._learn(known.seen):
+            yield from self._introduce(routing.domain_of(known.seen))
+        yield from self._record(known, before)
+
+    def _clique_at(self, node: str) -> str:
+        """Give the clique that a node is in, as far as it is known: a label that went does not say that it left."""
+        return self._catalogue.stated_clique(node) or self._last_clique.get(node, "")
 
     def _with_clique(self, stated: Seen) -> Seen:
         """Add the clique that the object does not state itself: a pod's is its node's, a node's that of its daemons."""
-        clique = self._clique_of_node.get(node_of(stated), "")
-        if clique and isinstance(stated, DaemonPodSeen) and stated.undecided:
+        if isinstance(stated, DaemonPodSeen) and stated.undecided and (clique := self._clique_at(stated.node)):
             return replace(stated, clique=clique, undecided=False)
-        if clique and isinstance(stated, NodeSeen) and not stated.clique:
+        if isinstance(stated, NodeSeen) and not stated.clique and (clique := self._clique_at(stated.name)):
             return replace(stated, clique=clique)
         return stated
 
-    def _learn(self, seen: Seen) -> list[str]:
-        """Note where the node and the domain belong; give the domain if it is new in its clique."""
-        clique, domain = routing.clique_of(seen), routing.domain_of(seen)
+    def _learn(self, seen: Seen) -> bool:
+        """Note where the node and the domain belong; say whether the clique is new to the domain."""
+        clique = routing.clique_of(seen)
         if not clique:
-            return []
-        if node_of(seen):
-            self._clique_of_node[node_of(seen)] = clique
-        cliques = self._cliques_of.setdefault(domain, set())
-        if clique in cliques:
-            return []
+            return False
+        if node := node_of(seen):
+            self._remember(node, self._clique_at(node) or clique)
+        cliques = self._cliques_of.setdefault(routing.domain_of(seen), set())
+        new = clique not in cliques
         cliques.add(clique)
-        return [domain]
+        return new
+
+    def _remember(self, node: str, clique: str) -> None:
+        if self._last_clique.get(node) != clique:
+            self._last_clique.pop(node, None)
+            self._last_clique[node] = clique
+            if len(self._last_clique) > NODES_MAX:
+                del self._last_clique[next(iter(self._last_clique))]
 
     def _introduce(self, domain: str) -> Iterator[Keyed]:
         """Tell a clique that is new to the domain what concerns all of the domain's cliques."""
         for plural in ("computedomains", "daemonsets"):
-            for known in self._catalogue.all(plural):
-                if routing.domain_of(known.seen) == domain:
-                    yield from self._record(known)
+            for known in self._catalogue.of_domain(plural, domain):
+                yield from self._record(known, known.seen)
 
     def _keys(self, seen: Seen) -> list[str]:
         domain, clique = routing.domain_of(seen), routing.clique_of(seen)
@@ -162,14 +200,14 @@ class Normaliser:
             return [*sorted(self._cliques_of.get(domain, ())), domain]
         return [clique, domain] if clique else [domain]
 
-    def _record(self, known: Known) -> Iterator[Keyed]:
-        """Record the observation where it says something new, and as gone where it no longer belongs."""
+    def _record(self, known: Known, before: Seen) -> Iterator[Keyed]:
+        """Record the observation where it says something new, and what it was before as gone where it was that."""
         seen = known.seen
         domain = routing.domain_of(seen)
         keys = self._keys(seen)
         for key in sorted(known.recorded.keys() - set(keys)):
             del known.recorded[key]
-            yield key, observations.gone(seen, seen.resource_version, cause="moved", inferred="")
+            yield key, observations.gone(before, seen.resource_version, cause="moved", inferred="")
         for key in keys:
             relevant = routing.relevant(seen, key, domain)
             if key not in known.recorded or known.recorded[key] != relevant:
@@ -177,16 +215,24 @@ class Normaliser:
                 yield key, routing.for_key(seen, key, domain)
 
     def _deleted(self, uid: str, plural: str, version: int, inferred: str = "") -> Iterator[Keyed]:
-        known = self._catalogue.remove(plural, uid, version)
-        if known is None:
+        """Tell that the object is gone as of `version`; of one that was seen later that says nothing."""
+        known = self._catalogue.find(plural, uid)
+        if known is None or known.stated.resource_version > version:
             return
+        node = node_of(known.stated)
+        before = self._clique_at(node)
+        self._catalogue.remove(plural, uid, version)
         cause = "unlabelled or deleted" if isinstance(known.seen, NodeSeen) else "deleted"
-        as_of = max(version, known.seen.resource_version)
-        event = observations.gone(known.seen, as_of, cause=cause, inferred=inferred)
+        event = observations.gone(known.seen, version, cause=cause, inferred=inferred)
         for key in sorted(known.recorded):
             yield key, event
-        if isinstance(known.seen, DomainSeen):
-            self._cliques_of.pop(uid, None)
+        yield from self._follow(node, before, known)
+        self._forget_unused(routing.domain_of(known.seen))
+
+    def _forget_unused(self, domain: str) -> None:
+        """Forget the cliques of a domain of which nothing is left."""
+        if domain in self._cliques_of and not self._catalogue.knows_domain(domain):
+            del self._cliques_of[domain]
 
     # --- what a complete list proves ---
 
@@ -195,13 +241,12 @@ class Normaliser:
         if plural == "pods":
             self._rows_before_list = set(self._catalogue.rows())
         elif plural == "computedomains":
-            self._domains_before_list = {
-                routing.domain_of(known.seen) for kind in KINDS.values() for known in self._catalogue.all(kind)
-            }
+            self._domains_before_list = self._catalogue.domains()
 
     def _absent(self, plural: str, version: int) -> Iterator[Keyed]:
-        absent = self._catalogue.uids(plural) - self._told.pop(plural, set())
-        absent -= {seen.uid for seen in self.taken_names()}
+        told = self._told.pop(plural, set())
+        taken = {seen.uid for seen in self.taken_names()}
+        absent = {known.stated.uid for known in self._catalogue.all(plural)} - told - taken
         for uid in sorted(absent):
             yield from self._deleted(uid, plural, version, ABSENT)
         if plural == "pods":
@@ -219,6 +264,12 @@ class Normaliser:
 
     def _orphaned_domains(self, before: set[str], version: int) -> Iterator[Keyed]:
         """Tell the domains that are gone though something that was seen before the list still carries their label."""
-        for domain in sorted(before - self._catalogue.uids("computedomains")):
-            for key in [*sorted(self._cliques_of.pop(domain, ())), domain]:
+        for domain in sorted(domain for domain in before if not self._catalogue.find("computedomains", domain)):
+            for key in [*sorted(self._cliques_of.get(domain, ())), domain]:
                 yield key, DomainGone(domain, version, NO_DOMAIN)
+
+
+def _tells_more(one: Seen, other: Seen) -> bool:
+    """Say whether of two sightings of one object this is the newer, or the same with a clique."""
+    newer = one.resource_version - other.resource_version
+    return newer > 0 or (newer == 0 and bool(routing.clique_of(one)) and not routing.clique_of(other))

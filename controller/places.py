@@ -1,5 +1,7 @@
 """Where a log is: `sqlite:PATH`, and later other engines. The one place that knows the adapters by name."""
 
+from collections.abc import Sequence
+
 from eventlog.log import EventLog, LogUnreadable, SnapshotStore
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
 
@@ -23,6 +25,12 @@ async def open_for_writing(place: str, partitions: int | None) -> tuple[EventLog
     return log, SqliteSnapshots(log)
 
 
-async def open_readonly(place: str) -> EventLog:
-    """Open a log for reading only. Raises LogError."""
-    return await SqliteLog.open_readonly(_path(place))
+async def open_readonly(place: str) -> tuple[EventLog, SnapshotStore]:
+    """Open a log and its snapshots for reading only. Raises LogError."""
+    log = await SqliteLog.open_readonly(_path(place))
+    return log, SqliteSnapshots(log)
+
+
+async def damage(log: EventLog) -> Sequence[str]:
+    """Give what the log's engine finds wrong with its own storage; reads all of it."""
+    return await log.damage() if isinstance(log, SqliteLog) else ()

@@ -1,19 +1,21 @@
 """The work of `cliquelog verify`: is a log whole, does it keep the rules, does folding it give one answer.
 
-Three questions, each with its own findings: integrity (offsets, decoding, partitions, the hash chain), invariants (the
-rules of design section 8 that a log alone can show, checked after each record), determinism (folded twice, and once
-from a snapshot of its middle, the state is the same).
+Three questions, each with its own findings: integrity (the engine's own check, offsets, decoding, partitions, and the
+hash chain against the heads that the snapshots carry), invariants (the rules of design section 8 that a log alone can
+show, checked after each record), determinism (folded twice, and once from a snapshot of its middle, the state is the
+same). A change of a record that no snapshot covers shows only in the head of its partition.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from eventlog.codec import UndecodableRecord
 from eventlog.integrity import PartitionReport, check
-from eventlog.log import EventLog
+from eventlog.log import EventLog, Snapshot, SnapshotStore
 from eventlog.record import Position, Record
 from projections.clique import CliqueState
+from projections.fold import Aggregate
 from projections.invariants import indices_are_kept, indices_are_unique
 from projections.partition import PartitionFold, digest, restore
 
@@ -45,21 +47,28 @@ class Verdict(msgspec.Struct, frozen=True):
         return not (self.integrity or self.violations or self.determinism)
 
 
-async def verify(log: EventLog, *, dense: bool) -> Verdict:
-    """Read the whole log and give the verdict. Raises LogError if it cannot be read."""
+async def verify(log: EventLog, snapshots: SnapshotStore, damage: Sequence[str], *, dense: bool) -> Verdict:
+    """Read the whole log and give the verdict; `damage` is what the engine itself finds wrong with it.
+
+    Raises LogError if it cannot be read.
+    """
     reports = await check(log, dense=dense)
-    integrity = [
-        f"{one.partition}/{one.offset} {one.code}: {one.message}" for report in reports for one in report.findings
-    ]
+    integrity = list(damage)
     folds, violations, determinism = [], [], []
     for report in reports:
-        if any(one.code == "undecodable" for one in report.findings):
+        integrity.extend(f"{one.partition}/{one.offset} {one.code}: {one.message}" for one in report.findings)
+        if report.findings_count > len(report.findings):
+            integrity.append(f"partition {report.partition}: {report.findings_count} findings in all")
+        try:
+            whole = await _fold_whole(log, report, await snapshots.load(report.partition))
+            again = await _fold_again(log, report, whole.fold)
+        except UndecodableRecord:
             determinism.append(f"partition {report.partition} was not folded: it has records that cannot be decoded")
             continue
-        fold, found = await _fold_whole(log, report)
-        folds.append(fold)
-        violations.extend(found)
-        determinism.extend(await _fold_again(log, report, fold))
+        folds.append(whole.fold)
+        integrity.extend(whole.misfits)
+        violations.extend(whole.violations)
+        determinism.extend(again)
     return Verdict(
         records=sum(report.records for report in reports),
         partitions=len(reports),
@@ -71,24 +80,58 @@ async def verify(log: EventLog, *, dense: bool) -> Verdict:
     )
 
 
-async def _fold_whole(log: EventLog, report: PartitionReport) -> tuple[PartitionFold, list[Violation]]:
-    """Fold the partition, and check each clique after each of its records."""
+class _Whole(msgspec.Struct, frozen=True):
+    """A partition's fold, and what was found on the way."""
+
+    fold: PartitionFold
+    violations: list[Violation]
+    misfits: list[str]
+
+
+async def _fold_whole(log: EventLog, report: PartitionReport, snapshot: Snapshot | None) -> _Whole:
+    """Fold the partition, check each clique after each of its records, and the snapshot where it was made."""
     fold = PartitionFold(report.beginning)
     violations: list[Violation] = []
+    misfits = list(_beyond(report, snapshot))
     while records := await _batch(log, report, fold.next_offset):
         for record in records:
             before = fold.aggregates.get(record.key)
-            try:
-                fold.apply(record)
-            except UndecodableRecord:
-                break
-            after = fold.aggregates[record.key]
-            if isinstance(after, CliqueState):
-                older = before if isinstance(before, CliqueState) else CliqueState()
-                place = str(Position(record.partition, record.offset))
-                messages = indices_are_unique(after) + indices_are_kept(older, after)
-                violations.extend(Violation(place, record.key, message) for message in messages)
-    return fold, violations
+            fold.apply(record)
+            violations.extend(_violations(record, before, fold.aggregates.get(record.key)))
+            if snapshot is not None and snapshot.next_offset == fold.next_offset and report.beginning == 0:
+                misfits.extend(_misfits(fold, snapshot))
+    return _Whole(fold, violations, misfits)
+
+
+def _violations(record: Record, before: Aggregate | None, after: Aggregate | None) -> list[Violation]:
+    if not isinstance(after, CliqueState):
+        return []
+    older = before if isinstance(before, CliqueState) else CliqueState()
+    place = str(Position(record.partition, record.offset))
+    messages = indices_are_unique(after) + indices_are_kept(older, after)
+    return [Violation(place, record.key, message) for message in messages]
+
+
+def _beyond(report: PartitionReport, snapshot: Snapshot | None) -> Iterator[str]:
+    if snapshot is not None and snapshot.next_offset > report.next_offset:
+        yield (
+            f"partition {report.partition}: the log ends at offset {report.next_offset}, and its snapshot was made at "
+            f"{snapshot.next_offset}: records are missing at the end"
+        )
+
+
+def _misfits(fold: PartitionFold, snapshot: Snapshot) -> Iterator[str]:
+    """Compare with a snapshot that was made here; one of another form cannot be compared."""
+    restored = restore(snapshot.state)
+    if restored is None:
+        return
+    if restored.head != fold.head:
+        yield (
+            f"partition {snapshot.partition}: the records below offset {snapshot.next_offset} are not those that its "
+            "snapshot was made of: some were changed since"
+        )
+    elif digest([restored]) != digest([fold]):
+        yield f"partition {snapshot.partition}: its snapshot at {snapshot.next_offset} is not the state of its records"
 
 
 async def _fold_again(log: EventLog, report: PartitionReport, whole: PartitionFold) -> list[str]:

@@ -1,12 +1,14 @@
 """The command `cliquelog verify`."""
 
 import asyncio
+import textwrap
+from collections.abc import Iterator, Sequence
 
 import click
 import msgspec
 
 from controller import exits
-from controller.places import open_readonly
+from controller.places import damage, open_readonly
 from controller.verify import Verdict
 from controller.verify import verify as judge
 
@@ -33,27 +35,42 @@ def verify(log: str, *, as_json: bool) -> None:
 
 
 async def _verify(place: str) -> Verdict:
-    log = await open_readonly(place)
+    log, snapshots = await open_readonly(place)
     try:
-        return await judge(log, dense=True)
+        return await judge(log, snapshots, await damage(log), dense=True)
     finally:
         await log.close()
 
 
 def text_of(verdict: Verdict) -> str:
-    """Give the verdict for people, at most 80 columns but for names."""
+    """Give the verdict for people, at most 80 columns but for long names."""
+    violations = [f"{one.position} {one.key}: {one.message}" for one in verdict.violations]
     lines = [
         f"records     {verdict.records} in {verdict.partitions} partitions",
         f"digest      {verdict.digest}",
         f"integrity   {_count(verdict.integrity)}",
-        *(f"            {finding}" for finding in verdict.integrity),
-        f"invariants  {_count(verdict.violations)}",
-        *(f"            {one.position} {one.key}: {one.message}" for one in verdict.violations),
+        *_indented(verdict.integrity),
+        f"invariants  {_count(violations)}",
+        *_indented(violations),
         f"determinism {_count(verdict.determinism)}",
-        *(f"            {finding}" for finding in verdict.determinism),
+        *_indented(verdict.determinism),
     ]
     return "\n".join(lines)
 
 
-def _count(findings: tuple[object, ...]) -> str:
-    return f"{len(findings)} findings" if findings else "ok"
+def _indented(findings: Sequence[str]) -> Iterator[str]:
+    for finding in findings:
+        yield textwrap.fill(
+            finding,
+            width=80,
+            initial_indent=" " * 12,
+            subsequent_indent=" " * 14,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _count(findings: Sequence[str]) -> str:
+    if not findings:
+        return "ok"
+    return "1 finding" if len(findings) == 1 else f"{len(findings)} findings"

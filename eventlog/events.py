@@ -48,7 +48,7 @@ class NodeSeen(Event, frozen=True, tag="node-seen"):
 class NodeGone(Event, frozen=True, tag="node-gone"):
     """A node that was deleted, lost its ComputeDomain label, or left this key's clique or domain (`cause` says which).
 
-    `cause` is one of `deleted`, `unlabelled`, `moved`.
+    `cause` is `unlabelled or deleted` (a watch by label does not tell which) or `moved`.
     """
 
     name: str

@@ -213,9 +213,17 @@ def _count(cdcs: tuple[CdcSeen, ...]) -> tuple[int, int]:
     return len(states), len(states) - states.count("Ready")
 
 
+def _relocates(current: NodeSeen | DaemonPodSeen | None, event: NodeSeen | DaemonPodSeen) -> bool:
+    """Tell whether `event` is the known sighting again with another clique, which was learnt from another object."""
+    if current is None or (current.uid, current.resource_version) != (event.uid, event.resource_version):
+        return False
+    return bool(event.clique) and event.clique != current.clique
+
+
 def _node_seen(state: DomainState, event: NodeSeen) -> DomainState:
-    admitted, tombstones = _admit(state.tombstones, find(state.nodes, event.name), event)
-    nodes = put(state.nodes, event.name, event) if admitted else state.nodes
+    current = find(state.nodes, event.name)
+    admitted, tombstones = _admit(state.tombstones, current, event)
+    nodes = put(state.nodes, event.name, event) if admitted or _relocates(current, event) else state.nodes
     return replace(state, uid=event.domain, nodes=nodes, tombstones=tombstones)
 
 
@@ -229,8 +237,9 @@ def _node_gone(state: DomainState, event: NodeGone) -> DomainState:
 
 
 def _pod_seen(state: DomainState, event: DaemonPodSeen) -> DomainState:
-    admitted, tombstones = _admit(state.tombstones, _pod(state, event.uid), event)
-    if not admitted:
+    current = _pod(state, event.uid)
+    admitted, tombstones = _admit(state.tombstones, current, event)
+    if not admitted and not _relocates(current, event):
         return state
     if event.clique or event.undecided:
         fabric, bare = put(state.fabric_pods, event.uid, event), drop(state.bare_pods, event.uid)

@@ -40,8 +40,11 @@ _NEW = Membership()
 def node_seen(state: CliqueState, event: NodeSeen) -> CliqueState:
     """Take in a node's label."""
     known = state.nodes.get(event.name)
-    if known is not None and known.resource_version >= event.resource_version:
-        return state
+    if known is not None:
+        if known.resource_version > event.resource_version:
+            return state
+        if known.resource_version == event.resource_version and known.domain:
+            return state  # Of one that is gone as of its own version, it only left this clique, and is back.
     domain = event.domain if event.domain not in state.domains_gone else ""
     joined_before = known is not None and known.domain == domain
     since = known.since if known is not None and joined_before else state.sequence
@@ -52,10 +55,18 @@ def node_seen(state: CliqueState, event: NodeSeen) -> CliqueState:
 def node_gone(state: CliqueState, event: NodeGone) -> CliqueState:
     """Take in that a node was deleted, unlabelled or moved; its entry stays, so that late events are told as such."""
     known = state.nodes.get(event.name)
-    if known is not None and known.resource_version > event.resource_version:
+    if known is not None and (known.resource_version > event.resource_version or _another(known, event.uid)):
         return state
     node = Node(event.uid, event.resource_version, "", state.sequence)
     return _with_node(state, event.name, node, known)
+
+
+def _another(known: Node | Cdc | DaemonSet, uid: str) -> bool:
+    """Say whether a deletion is of an earlier object of that name.
+
+    After a gap a relist shows the new object first, and tells as of a later version that the old one is gone.
+    """
+    return known.uid != uid
 
 
 def _with_node(state: CliqueState, name: str, node: Node, before: Node | None) -> CliqueState:
@@ -86,8 +97,8 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
     if known is not None:
         if known.resource_version >= event.resource_version:
             return state
-    elif any(t.uid == event.uid and t.resource_version >= event.resource_version for t in membership.tombstones):
-        return state
+    elif any(t.uid == event.uid and t.resource_version > event.resource_version for t in membership.tombstones):
+        return state  # As of its own version it only left this clique (`moved`), and is back.
     pod = Pod(
         event.uid,
         event.resource_version,
@@ -99,7 +110,12 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
         state.sequence if known is None else known.since,
     )
     holdings = _settled(membership.holdings, event.node)
-    changed = _membership(membership, pods={**membership.pods, event.uid: pod}, holdings=holdings)
+    tombstones = membership.tombstones
+    if known is None and any(t.uid == event.uid for t in tombstones):
+        tombstones = tuple(t for t in tombstones if t.uid != event.uid)
+    changed = _membership(
+        membership, pods={**membership.pods, event.uid: pod}, holdings=holdings, tombstones=tombstones
+    )
     return _with_domain(state, event.domain, changed)
 
 
@@ -161,6 +177,8 @@ def cdc_gone(state: CliqueState, event: CdcGone) -> CliqueState:
     membership = state.domains.get(event.domain)
     if membership is None or membership.cdc_version > event.resource_version:
         return state
+    if membership.cdc is not None and _another(membership.cdc, event.uid):
+        return state
     changed = replace(membership, cdc=None, cdc_version=event.resource_version, leaving=())
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
 
@@ -183,6 +201,8 @@ def daemon_set_gone(state: CliqueState, event: DaemonSetGone) -> CliqueState:
     """Take in that the domain's DaemonSet is gone."""
     membership = state.domains.get(event.domain)
     if membership is None or membership.daemon_set_version > event.resource_version:
+        return state
+    if membership.daemon_set is not None and _another(membership.daemon_set, event.uid):
         return state
     changed = replace(membership, daemon_set=None, daemon_set_version=event.resource_version)
     return _with_domain(state, event.domain, changed)
