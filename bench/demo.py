@@ -234,11 +234,13 @@ async def _fold_until(log: EventLog, partition: int, end: int) -> PartitionFold:
 def report(plan: Plan, outcome: Outcome, told: Replay, folder: Path, console: Console) -> bool:
     """Print the result, and give whether all is as it should be."""
     requests, verdict = outcome.requests, told.verdict
+    formed = outcome.ready == plan.rows
+    until = "from creation to the last row Ready" if formed else "after creation, given up"
     equal = bool(told.saved == told.replayed and verdict.records)
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in (
         ("rows Ready", f"{outcome.ready} of {plan.rows}, in {plan.cliques} cliques"),
-        ("formation", f"{outcome.seconds:.2f} s from creation to the last row Ready"),
+        ("formation", f"{outcome.seconds:.2f} s {until}"),
         ("", f"(the nodes arrived within {plan.arrival_s:.1f} s)"),
         ("CDC writes", f"{requests.cdc_writes}, that is {requests.cdc_writes / plan.cliques:.1f} per clique"),
         ("refusals", f"{requests.refusals[409]} conflicts (409), {requests.refusals[429]} throttled (429)"),
@@ -252,7 +254,7 @@ def report(plan: Plan, outcome: Outcome, told: Replay, folder: Path, console: Co
     program = "cliquelog" if shutil.which("cliquelog") else str(Path(sys.executable).with_name("cliquelog"))
     console.print("\nThe log is kept. Next, verify it yourself:", soft_wrap=True)
     console.print(f"  {program} verify {place}", soft_wrap=True, highlight=False)
-    return outcome.ready == plan.rows and equal and verdict.sound
+    return formed and equal and verdict.sound
 
 
 def _findings(verdict: Verdict) -> Iterable[str]:
