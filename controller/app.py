@@ -115,6 +115,9 @@ class Controller:
                 life.result()
         finally:
             stopped.cancel()
+            if not life.done():  # run itself was cancelled: no part may outlive it
+                life.cancel()
+                await asyncio.wait({life})
             await self._end()
             await server.close()
 

@@ -38,12 +38,13 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     """Sizes and times of a consumer.
 
     `batch`: records read at once. `poll_s`: the longest wait for a record, of no other effect. `snapshot_records`:
-    folded records between two snapshots of a partition, about a second's replay.
+    folded records between two snapshots of a partition. A controller that is killed has at most as many left to fold in
+    each of its partitions: with 24 of them 120,000, so that a restart stays near two seconds (`docs/benchmarks.md`).
     """
 
     batch: int = 2000
     poll_s: float = 1.0
-    snapshot_records: int = 50_000
+    snapshot_records: int = 5_000
 
 
 class FoldMetrics(Protocol):

@@ -31,7 +31,7 @@ def _of_domain(state: DomainState) -> Iterator[Seen]:
         yield state.domain
     yield from state.daemon_sets
     yield from state.templates
-    for cdcs in state.cdcs.values():
+    for cdcs in values(state.cdcs):
         yield from cdcs
     yield from values(state.nodes)
     yield from values(state.fabric_pods)

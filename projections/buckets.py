@@ -24,6 +24,8 @@ def bucket_of(key: str) -> str:
 
 def find(buckets: Buckets[V], key: str) -> V | None:
     """Give the value of `key`, or None."""
+    if not buckets:
+        return None
     bucket = buckets.get(bucket_of(key))
     return None if bucket is None else bucket.get(key)
 
@@ -38,6 +40,8 @@ def put(buckets: Buckets[V], key: str, value: V) -> Buckets[V]:
 
 def drop(buckets: Buckets[V], key: str) -> Buckets[V]:
     """Give a map without `key`; the same map if it is not there."""
+    if not buckets:
+        return buckets
     place = bucket_of(key)
     bucket = buckets.get(place)
     if bucket is None or key not in bucket:
@@ -61,3 +65,9 @@ def values(buckets: Buckets[V]) -> Iterator[V]:
     """Give all values; callers sort where order matters."""
     for bucket in buckets.values():
         yield from bucket.values()
+
+
+def items(buckets: Buckets[V]) -> Iterator[tuple[str, V]]:
+    """Give all keys with their values; callers sort where order matters."""
+    for bucket in buckets.values():
+        yield from bucket.items()

@@ -5,9 +5,10 @@ a name of ours but is somebody else's is never touched.
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 from eventlog.events import CdcSeen, ClaimTemplateSeen, DaemonSetSeen
-from projections.buckets import values
+from projections.buckets import items, values
 from projections.domain import DomainState
 from projections.effects import AnyEffect, DeleteObject, Target, UnlabelNode
 from projections.owned import release
@@ -27,8 +28,8 @@ def cleanup(state: DomainState, settings: Settings) -> Iterator[AnyEffect]:
     for node in sorted(values(state.nodes), key=lambda node: node.name):
         yield UnlabelNode(Target("nodes", "", node.name), state.uid, node.resource_version, node.uid)
     if not state.fabric_pods and not state.bare_pods:
-        for clique in sorted(state.cdcs):
-            for cdc in state.cdcs[clique]:
+        for _, cdcs in sorted(items(state.cdcs), key=itemgetter(0)):
+            for cdc in cdcs:
                 if not cdc.terminating:
                     yield _delete("computedomaincliques", cdc, state.uid)
 

@@ -152,9 +152,21 @@ def labelled(state: CliqueState, domain: str, node: str) -> bool:
     return known is not None and known.domain == domain
 
 
+def has_pod(membership: Membership, node: str) -> bool:
+    """Say whether there is a daemon pod on the node."""
+    for pod in membership.pods.values():  # noqa: SIM110 - any() with a generator takes twice the time
+        if pod.node == node:
+            return True
+    return False
+
+
 def row_is_dead(membership: Membership, row: Row) -> bool:
     """Say whether the row is what a pod left behind that is known to be gone."""
-    return bool(row.ip) and any(t.node == row.node and t.ip == row.ip for t in membership.tombstones)
+    if row.ip:
+        for stone in membership.tombstones:
+            if stone.ip == row.ip and stone.node == row.node:
+                return True
+    return False
 
 
 def row_is_evidence(membership: Membership, node: str) -> bool:
@@ -176,11 +188,7 @@ def row_is_evidence(membership: Membership, node: str) -> bool:
 def is_member(state: CliqueState, domain: str, node: str) -> bool:
     """Say whether the node belongs to the domain: by its label, a daemon pod, or a row that another writer placed."""
     membership = state.domains[domain]
-    if labelled(state, domain, node):
-        return True
-    if any(pod.node == node for pod in membership.pods.values()):
-        return True
-    return row_is_evidence(membership, node)
+    return labelled(state, domain, node) or has_pod(membership, node) or row_is_evidence(membership, node)
 
 
 def members(state: CliqueState, domain: str) -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from eventlog.events import ClaimTemplateSeen, Condition, DaemonSetSeen, DomainSeen
+from projections.buckets import items
 from projections.domain import DomainState
 from projections.effects import PostEvent, Target
 from projections.owned import child_name, spec_problem, template_at
@@ -94,8 +95,9 @@ def _taken(template: ClaimTemplateSeen) -> str:
 
 
 def _full_cliques(state: DomainState) -> Iterator[Problem]:
-    for clique in sorted(state.cdcs):
-        for node in sorted({node for cdc in state.cdcs[clique] for node in cdc.waiting}):
+    waiting = {clique: cdcs for clique, cdcs in items(state.cdcs) if any(cdc.waiting for cdc in cdcs)}
+    for clique in sorted(waiting):
+        for node in sorted({node for cdc in waiting[clique] for node in cdc.waiting}):
             message = f"Node {node} waits for a slot in clique {clique}, which is full: it gets the first that frees."
             yield Problem("CliqueFull", message, f"{clique}/{node}", "CliqueFull", "True")
 

@@ -51,7 +51,7 @@ class DomainState(msgspec.Struct, frozen=True, tag="domain"):
     gone_at: int | None = None
     daemon_sets: tuple[DaemonSetSeen, ...] = ()
     templates: tuple[ClaimTemplateSeen, ...] = ()
-    cdcs: dict[str, tuple[CdcSeen, ...]] = {}
+    cdcs: Buckets[tuple[CdcSeen, ...]] = {}
     nodes: Buckets[NodeSeen] = {}
     fabric_pods: Buckets[DaemonPodSeen] = {}
     bare_pods: Buckets[DaemonPodSeen] = {}
@@ -134,6 +134,9 @@ def _domain_gone(state: DomainState, event: DomainGone) -> DomainState:
 
 def _with_object(objects: tuple[N, ...], event: N, tombstones: Tombstones) -> tuple[tuple[N, ...], Tombstones]:
     """Give the objects after a sighting, sorted by place; an object of the same place makes room or stays."""
+    if len(objects) == 1 and (objects[0].name, objects[0].namespace) == (event.name, event.namespace):
+        admitted, tombstones = _admit(tombstones, objects[0], event)
+        return ((event,) if admitted else objects), tombstones
     place = (event.namespace, event.name)
     current = next((known for known in objects if (known.namespace, known.name) == place), None)
     admitted, tombstones = _admit(tombstones, current, event)
@@ -175,26 +178,22 @@ def _template_gone(state: DomainState, event: ClaimTemplateGone) -> DomainState:
 
 
 def _cdc_seen(state: DomainState, event: CdcSeen) -> DomainState:
-    objects, tombstones = _with_object(state.cdcs.get(event.clique, ()), event, state.tombstones)
+    objects, tombstones = _with_object(find(state.cdcs, event.clique) or (), event, state.tombstones)
     return _with_cdcs(state, event, objects, tombstones)
 
 
 def _cdc_gone(state: DomainState, event: CdcGone) -> DomainState:
-    objects, tombstones = _without_object(state.cdcs.get(event.clique, ()), event, state.tombstones)
+    objects, tombstones = _without_object(find(state.cdcs, event.clique) or (), event, state.tombstones)
     return _with_cdcs(state, event, objects, tombstones)
 
 
 def _with_cdcs(
     state: DomainState, event: CdcSeen | CdcGone, objects: tuple[CdcSeen, ...], tombstones: Tombstones
 ) -> DomainState:
-    before = state.cdcs.get(event.clique, ())
+    before = find(state.cdcs, event.clique) or ()
     if objects is before:
         return replace(state, uid=event.domain, tombstones=tombstones)
-    cdcs = state.cdcs.copy()
-    if objects:
-        cdcs[event.clique] = objects
-    else:
-        del cdcs[event.clique]
+    cdcs = put(state.cdcs, event.clique, objects) if objects else drop(state.cdcs, event.clique)
     rows, unready = _count(objects)
     rows_before, unready_before = _count(before)
     return replace(
@@ -209,8 +208,11 @@ def _with_cdcs(
 
 def _count(cdcs: tuple[CdcSeen, ...]) -> tuple[int, int]:
     """Give the number of rows, and of those that are not Ready."""
-    states = [row.status for cdc in cdcs for row in cdc.rows]
-    return len(states), len(states) - states.count("Ready")
+    rows = unready = 0
+    for cdc in cdcs:
+        rows += len(cdc.rows)
+        unready += len([row for row in cdc.rows if row.status != "Ready"])
+    return rows, unready
 
 
 def _relocates(current: NodeSeen | DaemonPodSeen | None, event: NodeSeen | DaemonPodSeen) -> bool:

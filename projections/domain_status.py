@@ -12,7 +12,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from eventlog.events import Condition, DomainNode, DomainSeen
-from projections.buckets import values
+from projections.buckets import items, values
 from projections.conditions import TYPES
 from projections.domain import DomainState
 from projections.effects import Target, WriteStatus
@@ -81,14 +81,14 @@ def listed_nodes(state: DomainState, settings: Settings) -> tuple[DomainNode, ..
 
 
 def _node_count(state: DomainState, bare: list[DomainNode]) -> int:
-    names = {row.node for cdcs in state.cdcs.values() for cdc in cdcs for row in cdc.rows}
+    names = {row.node for cdcs in values(state.cdcs) for cdc in cdcs for row in cdc.rows}
     return len(names.union(node.name for node in bare))
 
 
 def _all_nodes(state: DomainState) -> list[DomainNode]:
     rows = [
         DomainNode(row.node, row.ip, clique, -1 if row.index is None else row.index, _status(row.status == "Ready"))
-        for clique, cdcs in state.cdcs.items()
+        for clique, cdcs in items(state.cdcs)
         for cdc in cdcs
         for row in cdc.rows
     ]

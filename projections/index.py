@@ -31,10 +31,12 @@ def adoptable(state: CliqueState, domain: str, row: Row, capacity: int) -> bool:
     another one, or is no member, or the row is what is left of a daemon that is gone.
     """
     membership = state.domains[domain]
-    if row.index is None or not 0 <= row.index < capacity or row_is_dead(membership, row):
+    if row.index is None or not 0 <= row.index < capacity:
         return False
     own = membership.holdings.get(row.node)
-    if row.node in membership.leaving or (own is not None and own.active and (own.published or own.index == row.index)):
+    if own is not None and own.active and (own.published or own.index == row.index):
+        return False  # the usual case, so it is asked before what must be searched for
+    if row.node in membership.leaving or row_is_dead(membership, row):
         return False
     holder = holder_of(membership, row.index)
     if holder is not None and membership.holdings[holder].published:

@@ -97,7 +97,7 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
     if known is not None:
         if known.resource_version >= event.resource_version:
             return state
-    elif any(t.uid == event.uid and t.resource_version > event.resource_version for t in membership.tombstones):
+    elif _buried_at(membership.tombstones, event.uid) > event.resource_version:
         return state  # As of its own version it only left this clique (`moved`), and is back.
     pod = Pod(
         event.uid,
@@ -130,13 +130,15 @@ def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
         if known is not None and known.resource_version > event.resource_version:
             return state
         ip = known.ip if known is not None else ""
-        pods = {uid: pod for uid, pod in pods.items() if uid != event.uid}
+        if known is not None:
+            pods = pods.copy()
+            del pods[event.uid]
     else:
         row = membership.cdc.rows.get(event.node) if membership.cdc is not None else None
         if row is None:
             return state
         ip = row.ip
-    kept = tuple(t for t in membership.tombstones if not event.uid or t.uid != event.uid)
+    kept = [t for t in membership.tombstones if not event.uid or t.uid != event.uid]
     stone = Tombstone(event.uid, event.resource_version, event.node, ip)
     changed = _membership(membership, pods=pods, tombstones=(*kept, stone)[-TOMBSTONES_MAX:])
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
@@ -167,7 +169,9 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
     }
     if shown:
         holdings = {**holdings, **shown}
-    leaving = tuple(node for node in membership.leaving if node in rows)
+    leaving = membership.leaving
+    if leaving:
+        leaving = tuple([node for node in leaving if node in rows])
     changed = _membership(membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, leaving=leaving)
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
 
@@ -259,6 +263,15 @@ def _membership(  # the hot path's replace(): half its time, checked by the type
         before.leaving if leaving is None else leaving,
         before.tombstones if tombstones is None else tombstones,
     )
+
+
+def _buried_at(tombstones: tuple[Tombstone, ...], uid: str) -> int:
+    """Give the newest version as of which the pod is known to be gone; -1 if it is not."""
+    newest = -1
+    for stone in tombstones:
+        if stone.uid == uid and stone.resource_version > newest:
+            newest = stone.resource_version
+    return newest
 
 
 def _settle(membership: Membership, node: str) -> Membership:

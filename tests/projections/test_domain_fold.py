@@ -132,9 +132,9 @@ def test_the_row_counts_are_those_of_the_cdcs_and_a_snapshot_gives_the_state_bac
     drawn: list[list[AnyEvent]], data: st.DataObject
 ) -> None:
     state = folded(data.draw(st.permutations([event for history in drawn for event in history])))
-    rows = [row for cdcs in state.cdcs.values() for cdc in cdcs for row in cdc.rows]
+    rows = [row for cdcs in values(state.cdcs) for cdc in cdcs for row in cdc.rows]
     assert (state.rows, state.unready_rows) == (len(rows), sum(row.status != "Ready" for row in rows))
-    assert all(state.cdcs.values())
+    assert all(values(state.cdcs))
     assert msgspec.json.decode(encoded(state), type=DomainState) == state
 
 
@@ -184,7 +184,7 @@ def test_of_two_deletions_of_a_domain_the_later_counts() -> None:
 
 
 def uids_of_children(state: DomainState) -> list[str]:
-    cdcs = [cdc for cdcs in state.cdcs.values() for cdc in cdcs]
+    cdcs = [cdc for cdcs in values(state.cdcs) for cdc in cdcs]
     return [seen.uid for seen in (*state.daemon_sets, *state.templates, *cdcs, *values(state.nodes))]
 
 

@@ -1,0 +1,94 @@
+"""`make bench`: measure what a user waits for, and print the figures with the command and the machine."""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import msgspec
+
+from bench import append, effects, fold, restart
+from bench.machine import describe
+from bench.tables import Table, render
+from bench.workload import Shape
+from controller.consumer import ConsumerConfig
+
+PARTS = ("append", "fold", "restart", "effects")
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """How much is measured; see the options' help."""
+
+    shape: Shape
+    fold_records: int
+    restart_records: int
+    snapshot_records: int
+    seconds: float
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS))
+@click.option("--cliques", type=click.IntRange(1, 10_000), default=280, show_default=True)
+@click.option("--nodes", type=click.IntRange(1, 18), default=18, show_default=True, help="Nodes of each clique.")
+@click.option("--fold-records", type=click.IntRange(1), default=200_000, show_default=True)
+@click.option("--restart-records", type=click.IntRange(1), default=1_000_000, show_default=True)
+@click.option(
+    "--snapshot-records",
+    type=click.IntRange(1),
+    default=ConsumerConfig().snapshot_records,
+    show_default=True,
+    help="Records of a partition between two snapshots.",
+)
+@click.option("--seconds", type=float, default=3.0, show_default=True, help="Time per setting of append and effects.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where the logs are made and removed again: on the file system to measure [the current folder].",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def main(
+    parts: tuple[str, ...],
+    cliques: int,
+    nodes: int,
+    fold_records: int,
+    restart_records: int,
+    snapshot_records: int,
+    seconds: float,
+    folder: Path,
+    as_json: bool,
+) -> None:
+    """Measure PARTS (default: all): append, fold, restart, effects."""
+    sizes = Sizes(Shape(cliques, nodes), fold_records, restart_records, snapshot_records, seconds)
+    machine = describe(folder)
+    if not as_json:
+        click.echo(machine)
+    tables: list[Table] = []
+    for part in parts or PARTS:
+        with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as made:
+            for table in asyncio.run(_measure(part, Path(made), sizes)):
+                tables.append(table)
+                if not as_json:
+                    click.echo(f"\n{render(table)}")
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode({"machine": machine.splitlines(), "tables": tables}) + b"\n")
+
+
+async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:
+    path = folder / "log.sqlite"
+    match part:
+        case "append":
+            return [await append.measure(folder, sizes.shape, sizes.seconds)]
+        case "fold":
+            await fold.fill(path, sizes.shape, sizes.fold_records)
+            return list(await fold.measure(path))
+        case "restart":
+            await fold.fill(path, sizes.shape, sizes.restart_records)
+            return [await restart.measure(path, sizes.snapshot_records)]
+        case _:
+            return [effects.measure(sizes.shape, sizes.fold_records, sizes.seconds)]
+
+
+if __name__ == "__main__":
+    main()
