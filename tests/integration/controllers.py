@@ -37,17 +37,24 @@ class Controller:
 
     async def ready(self) -> None:
         """Wait until it says that it is ready."""
+        await self.answers(200, "", "is ready")
 
-        async def status() -> int:
-            if self._process is not None and self._process.returncode is not None:
-                raise AssertionError(f"the controller ended with {self._process.returncode}: {self.output.read_text()}")
-            try:
-                async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:
-                    return answer.status
-            except aiohttp.ClientError:
-                return 0
+    async def answers(self, status: int, part: str, what: str) -> None:
+        """Wait until `/readyz` gives this status with a body that has this part."""
+        await eventually(
+            self._readiness,
+            lambda answer: answer[0] == status and part in answer[1],
+            f"the controller {what} ({self.output})",
+        )
 
-        await eventually(status, lambda code: code == 200, f"the controller is ready ({self.output})")
+    async def _readiness(self) -> tuple[int, str]:
+        if self._process is not None and self._process.returncode is not None:
+            raise AssertionError(f"the controller ended with {self._process.returncode}: {self.output.read_text()}")
+        try:
+            async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:
+                return answer.status, await answer.text()
+        except aiohttp.ClientError as error:
+            return 0, str(error)
 
     async def metrics(self) -> str:
         """Give its metrics."""
