@@ -29,6 +29,11 @@ def machines(sandbox: Sandbox, sizes: Iterable[int] = SIZES) -> dict[str, list[N
     return {fabric: sandbox.nodes(size, fabric) for fabric, size in zip(FABRICS, sizes, strict=False)}
 
 
+def specs_of(nodes: Mapping[str, list[NodeSpec]]) -> list[NodeSpec]:
+    """Give all machines."""
+    return [spec for group in nodes.values() for spec in group]
+
+
 class Domain:
     """A ComputeDomain that a test made."""
 

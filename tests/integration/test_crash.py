@@ -10,7 +10,7 @@ from eventlog.events import ControllerStarted
 from tests.integration.api import Api
 from tests.integration.clique_watch import CliqueWatch, doubled, renumbered, vanished
 from tests.integration.controllers import Controller
-from tests.integration.domains import FABRICS, clique_writes, create_domain, machines, refusals
+from tests.integration.domains import FABRICS, clique_writes, create_domain, machines, refusals, specs_of
 from tests.integration.fake_kubelet import FakeKubelet, Step, Timing
 from tests.integration.replays import Replay, by_node, verify
 from tests.integration.sandbox import Sandbox
@@ -40,7 +40,7 @@ async def test_ten_kills_in_the_middle_of_a_formation_leave_no_trace_in_the_rows
 ) -> None:
     dice = random.Random(seed)
     nodes = machines(sandbox)
-    specs = [spec for group in nodes.values() for spec in group]
+    specs = specs_of(nodes)
     names = dice.sample([spec.name for spec in specs], len(specs))
     moments = dice.sample(MOMENTS, len(MOMENTS))
     log = tmp_path / "log.sqlite"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.api import Api
 from tests.integration.controllers import Controller
-from tests.integration.domains import allowed, clique_writes, create_domain, machines, refusals
+from tests.integration.domains import allowed, clique_writes, create_domain, machines, refusals, specs_of
 from tests.integration.fake_kubelet import FakeKubelet
 from tests.integration.sandbox import Sandbox
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 async def test_a_domain_of_four_cliques_forms_with_few_writes(api: Api, sandbox: Sandbox, tmp_path: Path) -> None:
     nodes = machines(sandbox)
-    specs = [spec for group in nodes.values() for spec in group]
+    specs = specs_of(nodes)
     async with Controller(sandbox, tmp_path / "log.sqlite") as controller, FakeKubelet(api, specs) as kubelet:
         await controller.ready()
         mark = sandbox.plane.audit.mark()

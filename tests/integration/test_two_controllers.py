@@ -18,6 +18,7 @@ from tests.integration.domains import (
     indices,
     machines,
     refusals,
+    specs_of,
 )
 from tests.integration.fake_kubelet import FakeKubelet
 from tests.integration.replays import verify
@@ -42,7 +43,7 @@ async def test_two_controllers_at_once_give_no_index_twice_and_let_no_row_flap(
     api: Api, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     nodes = machines(sandbox)
-    specs = [spec for group in nodes.values() for spec in group]
+    specs = specs_of(nodes)
     log = tmp_path / "log.sqlite"
     async with (
         FakeKubelet(api, specs) as kubelet,
@@ -90,7 +91,7 @@ async def test_with_a_lease_one_controller_acts_and_the_next_takes_over(
     api: Api, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     nodes = machines(sandbox, (18, 5))
-    specs = [spec for group in nodes.values() for spec in group]
+    specs = specs_of(nodes)
     log = tmp_path / "log.sqlite"
 
     def contender(name: str) -> Controller:
