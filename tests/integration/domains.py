@@ -115,9 +115,14 @@ def check_rows(rows: Rows, nodes: Mapping[str, list[NodeSpec]]) -> None:
         assert len({row["ipAddress"] for row in found}) == len(specs)
 
 
+def by_name(rows: Rows) -> dict[str, Object]:
+    """Give the rows of all cliques by node."""
+    return {row["nodeName"]: row for found in rows.values() for row in found}
+
+
 def indices(rows: Rows) -> dict[str, int]:
     """Give each node's index."""
-    return {row["nodeName"]: row["index"] for found in rows.values() for row in found}
+    return {name: row["index"] for name, row in by_name(rows).items()}
 
 
 def clique_writes(sandbox: Sandbox, mark: int) -> dict[str, list[datetime]]:

@@ -8,12 +8,25 @@ import pytest
 
 from eventlog.events import ControllerStarted
 from tests.integration.api import Api
-from tests.integration.clique_watch import CliqueWatch, doubled, renumbered, vanished
+from tests.integration.clique_watch import CliqueWatch, doubled, renumbered, shaken, vanished
 from tests.integration.controllers import Controller
-from tests.integration.domains import FABRICS, clique_writes, create_domain, machines, refusals, specs_of
+from tests.integration.domains import (
+    FABRICS,
+    PATIENCE_S,
+    Domain,
+    Rows,
+    by_name,
+    clique_writes,
+    create_domain,
+    indices,
+    machines,
+    refusals,
+    specs_of,
+)
 from tests.integration.fake_kubelet import FakeKubelet, Step, Timing
 from tests.integration.replays import Replay, by_node, verify
 from tests.integration.sandbox import Sandbox
+from tests.integration.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -71,6 +84,7 @@ async def test_ten_kills_in_the_middle_of_a_formation_leave_no_trace_in_the_rows
     assert doubled(watch.versions) == []
     assert renumbered(watch.versions) == []
     assert vanished(watch.versions) == []
+    assert shaken(watch.versions) == []
     assert refusals(sandbox, mark, 403, 422, 429) == []
     code, output = await verify(log)
     assert code == 0, output
@@ -81,3 +95,59 @@ async def test_ten_kills_in_the_middle_of_a_formation_leave_no_trace_in_the_rows
     seen = replay.indices_seen(domain.uid)
     assert {node: found for node, found in seen.items() if len(found) > 1} == {}
     assert sorted(seen) == sorted(names)
+
+
+async def settled(domain: Domain, present: set[str], before: Rows, restarted: set[str]) -> Rows:
+    """Wait until exactly these nodes have rows, all Ready, the restarted ones with new addresses."""
+
+    def holds(rows: Rows) -> bool:
+        now, then = by_name(rows), by_name(before)
+        return (
+            now.keys() == present
+            and all(row["status"] == "Ready" for row in now.values())
+            and all(now[name]["ipAddress"] != then[name]["ipAddress"] for name in restarted)
+        )
+
+    return await eventually(domain.rows, holds, "the rows are those of the daemons that live", PATIENCE_S)
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_daemons_that_come_and_go_while_no_controller_runs_keep_their_indices(
+    api: Api, sandbox: Sandbox, tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(seed)
+    nodes = machines(sandbox, (18, 5))
+    names = [spec.name for spec in specs_of(nodes)]
+    log = tmp_path / "log.sqlite"
+    async with (
+        FakeKubelet(api, specs_of(nodes), seed=seed) as kubelet,
+        CliqueWatch(api, sandbox) as watch,
+        Controller(sandbox, log) as controller,
+    ):
+        domain = await create_domain(api, sandbox, "job")
+        await kubelet.join(domain.uid, *names)
+        first = rows = await domain.formed(nodes)
+        away: list[str] = []
+        for clean in (False, True, True, False):  # after a clean stop there is a snapshot to start from
+            await (controller.stop() if clean else controller.kill())
+            await kubelet.join(domain.uid, *away)
+            away = dice.sample(sorted(by_name(rows)), 3)
+            await kubelet.leave(*away)
+            restarted = set(dice.sample(sorted(by_name(rows).keys() - set(away)), 5))
+            for name in dice.sample(sorted(restarted), len(restarted)):
+                await kubelet.restart(name)
+            await controller.start()
+            rows = await settled(domain, set(names) - set(away), rows, restarted)
+            kept = indices(rows)
+            assert kept == {name: index for name, index in indices(first).items() if name in kept}
+        await kubelet.join(domain.uid, *away)
+        await domain.formed(nodes)
+        assert indices(await domain.rows()) == indices(first)
+        await watch.caught_up()
+        assert await controller.stop() == 0
+    assert doubled(watch.versions) == []
+    assert renumbered(watch.versions) == []
+    code, output = await verify(log)
+    assert code == 0, output
+    replay = await Replay.of(log)
+    assert by_node(replay.rows(domain.uid)) == by_node(await domain.rows())

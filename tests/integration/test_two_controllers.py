@@ -1,18 +1,20 @@
 """Two controllers on one log: at once without a Lease, and one after the other with it."""
 
-import itertools
+import asyncio
+import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.integration.api import Api, Object
+from tests.integration.api import Api
 from tests.integration.clique_watch import CliqueWatch, doubled, renumbered, shaken, vanished
 from tests.integration.controllers import Controller
 from tests.integration.domains import (
     Rows,
     allowed,
+    by_name,
     clique_writes,
     create_domain,
     indices,
@@ -20,23 +22,20 @@ from tests.integration.domains import (
     refusals,
     specs_of,
 )
-from tests.integration.fake_kubelet import FakeKubelet
-from tests.integration.replays import verify
+from tests.integration.fake_kubelet import FakeKubelet, Step, Timing
+from tests.integration.replays import Replay, by_node, verify
 from tests.integration.sandbox import Sandbox
 
 pytestmark = pytest.mark.integration
 
 LEASE = "cliquelog-controller"
-
-
-def row_of(rows: Rows, node: str) -> Object:
-    """Give a node's row."""
-    return next(row for row in itertools.chain(*rows.values()) if row["nodeName"] == node)
+SLOW: Timing = {Step.ADDRESS: (0.0, 2.0), Step.LABEL: (0.0, 0.5), Step.READY: (0.0, 3.0), Step.GONE: (0.0, 0.05)}
+DEATHS = 8
 
 
 def moved(node: str, address: str) -> Callable[[Rows], bool]:
     """Give a check that the node's row shows another address."""
-    return lambda rows: row_of(rows, node)["ipAddress"] != address
+    return lambda rows: by_name(rows)[node]["ipAddress"] != address
 
 
 async def test_two_controllers_at_once_give_no_index_twice_and_let_no_row_flap(
@@ -70,7 +69,7 @@ async def test_two_controllers_at_once_give_no_index_twice_and_let_no_row_flap(
         await one.kill()
         again = specs[0].name
         await kubelet.restart(again)
-        later = await domain.formed(nodes, moved(again, row_of(rows, again)["ipAddress"]))
+        later = await domain.formed(nodes, moved(again, by_name(rows)[again]["ipAddress"]))
         assert indices(later) == indices(rows)
         await watch.caught_up()
         assert await other.stop() == 0
@@ -79,6 +78,45 @@ async def test_two_controllers_at_once_give_no_index_twice_and_let_no_row_flap(
     assert vanished(watch.versions) == []
     code, output = await verify(log)
     assert code == 0, output
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_two_controllers_that_die_in_turns_leave_no_trace_in_the_rows(
+    api: Api, sandbox: Sandbox, tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(seed)
+    nodes = machines(sandbox)
+    names = dice.sample([spec.name for spec in specs_of(nodes)], sum(len(group) for group in nodes.values()))
+    log = tmp_path / "log.sqlite"
+    mark = sandbox.plane.audit.mark()
+    domain = await create_domain(api, sandbox, "job")
+    async with (
+        FakeKubelet(api, specs_of(nodes), timing=SLOW, seed=seed) as kubelet,
+        CliqueWatch(api, sandbox) as watch,
+        Controller(sandbox, log) as one,
+        Controller(sandbox, log) as other,
+    ):
+        for number in range(DEATHS):
+            await kubelet.join(domain.uid, *names[number :: DEATHS + 1])
+            dying, living = (one, other) if number % 2 else (other, one)
+            await living.ready()
+            await asyncio.sleep(dice.uniform(0.0, 1.5))
+            await dying.kill()
+            await dying.start()
+        await kubelet.join(domain.uid, *names[DEATHS :: DEATHS + 1])
+        rows = await domain.formed(nodes)
+        await watch.caught_up()
+        assert await one.stop() == 0
+        assert await other.stop() == 0
+    assert doubled(watch.versions) == []
+    assert renumbered(watch.versions) == []
+    assert vanished(watch.versions) == []
+    assert shaken(watch.versions) == []
+    assert refusals(sandbox, mark, 403, 422, 429) == []
+    code, output = await verify(log)
+    assert code == 0, output
+    replay = await Replay.of(log)
+    assert by_node(replay.rows(domain.uid)) == by_node(rows)
 
 
 async def holder(api: Api, sandbox: Sandbox) -> str:
@@ -115,7 +153,7 @@ async def test_with_a_lease_one_controller_acts_and_the_next_takes_over(
             again = specs[0].name
             await kubelet.restart(again)
             await second.ready()
-            rows_after_kill = await domain.formed(nodes, moved(again, row_of(rows, again)["ipAddress"]))
+            rows_after_kill = await domain.formed(nodes, moved(again, by_name(rows)[again]["ipAddress"]))
             assert indices(rows_after_kill) == indices(rows)
 
             await first.start()
@@ -125,7 +163,7 @@ async def test_with_a_lease_one_controller_acts_and_the_next_takes_over(
             await first.ready()
             assert (await holder(api, sandbox)).startswith("first-")
             await kubelet.restart(again)
-            rows_after_stop = await domain.formed(nodes, moved(again, row_of(rows_after_kill, again)["ipAddress"]))
+            rows_after_stop = await domain.formed(nodes, moved(again, by_name(rows_after_kill)[again]["ipAddress"]))
             assert indices(rows_after_stop) == indices(rows)
         await watch.caught_up()
         assert await first.stop() == 0
