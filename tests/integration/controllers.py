@@ -13,6 +13,9 @@ from tests.integration.controlplane.cluster import free_port
 from tests.integration.sandbox import Sandbox
 from tests.integration.waiting import eventually
 
+ENDS_S = 30.0
+"""Bound of a wait for a process to end; it asserts nothing about speed."""
+
 
 class Controller:
     """One controller process on a sandbox."""
@@ -70,11 +73,27 @@ class Controller:
 
     async def stop(self) -> int:
         """Ask it to end, and give its exit code."""
+        self._signal(signal.SIGTERM)
+        return await self.ended()
+
+    def freeze(self) -> None:
+        """Let it stand still where it is, as on a machine that has no time for it."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on as if nothing had been."""
+        self._signal(signal.SIGCONT)
+
+    async def ended(self) -> int:
+        """Wait until it ends by itself, and give its exit code."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        code = await asyncio.wait_for(self._process.wait(), 20)
+        code = await asyncio.wait_for(self._process.wait(), ENDS_S)
         self._process = None
         return code
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     async def __aenter__(self) -> Self:
         await self.start()

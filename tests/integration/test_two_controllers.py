@@ -1,13 +1,16 @@
 """Two controllers on one log: at once without a Lease, and one after the other with it."""
 
 import asyncio
+import contextlib
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from controller.exits import LEADERSHIP
 from tests.integration.api import Api
 from tests.integration.clique_watch import CliqueWatch, doubled, renumbered, shaken, vanished
 from tests.integration.controllers import Controller
@@ -167,6 +170,66 @@ async def test_with_a_lease_one_controller_acts_and_the_next_takes_over(
             assert indices(rows_after_stop) == indices(rows)
         await watch.caught_up()
         assert await first.stop() == 0
+    assert renumbered(watch.versions) == []
+    assert vanished(watch.versions) == []
+    code, output = await verify(log)
+    assert code == 0, output
+
+
+def is_locked(log: Path) -> bool:
+    """Tell whether somebody is in the middle of a transaction on the log."""
+    with contextlib.closing(sqlite3.connect(log, timeout=0.0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        connection.execute("ROLLBACK")
+        return False
+
+
+async def freeze(controller: Controller, log: Path) -> None:
+    """Freeze the controller, but not in a transaction: nobody else could write the log until it goes on."""
+    controller.freeze()
+    while is_locked(log):
+        controller.thaw()
+        await asyncio.sleep(0.02)
+        controller.freeze()
+
+
+async def test_a_leader_that_stood_still_past_its_lease_ends_and_changes_nothing(
+    api: Api, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    nodes = machines(sandbox, (18, 5))
+    specs = specs_of(nodes)
+    log = tmp_path / "log.sqlite"
+    early, late = [spec.name for spec in specs[::2]], [spec.name for spec in specs[1::2]]
+    async with (
+        FakeKubelet(api, specs) as kubelet,
+        CliqueWatch(api, sandbox) as watch,
+        Controller(sandbox, log, "--leader-election-enabled") as old,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        await old.ready()
+        domain = await create_domain(api, sandbox, "job")
+        await kubelet.join(domain.uid, *early)
+        await watch.more_than(0)
+        await freeze(old, log)
+        new = await stack.enter_async_context(Controller(sandbox, log, "--leader-election-enabled"))
+        await new.ready()
+        await kubelet.join(domain.uid, *late)
+        rows = await domain.formed(nodes)
+        again = early[0]
+        await kubelet.restart(again)
+        rows = await domain.formed(nodes, moved(again, by_name(rows)[again]["ipAddress"]))
+        await watch.caught_up()
+        seen = len(watch.versions)
+        old.thaw()
+        assert await old.ended() == LEADERSHIP
+        await watch.caught_up()
+        assert watch.versions[seen:] == []
+        assert await domain.rows() == rows
+        assert await new.stop() == 0
+    assert doubled(watch.versions) == []
     assert renumbered(watch.versions) == []
     assert vanished(watch.versions) == []
     code, output = await verify(log)
