@@ -221,14 +221,16 @@ class Controller:
             return f"the log cannot be written: {self._appender.trouble}"
         if self._acting.is_set():
             return None
+        if self._elector is not None and self._elector.waits_for:
+            return f"waiting for the Lease {self._elector.waits_for}"
         first, second = self._config.selectors()
         missing = self._ingest.lists_complete([selector.resource.plural for selector in [*first, *second]])
         if missing:
             return f"no complete list yet of: {', '.join(missing)}"
-        return "not leading yet" if self._elector is not None else "catching up with the log"
+        return "catching up with the log"
 
     async def _end(self) -> None:
         for consumer in self._consumers:
             await consumer.snapshot()
-        if self._elector is not None and self._acting.is_set():
+        if self._elector is not None:
             await self._elector.release()

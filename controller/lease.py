@@ -67,12 +67,19 @@ class Elector:
         self._seen: _Spec | None = None
         self._seen_at = 0.0
         self._renewed_at = 0.0
+        self._acquired = False
+
+    @property
+    def waits_for(self) -> str:
+        """The name of the Lease while it is not acquired yet, else empty."""
+        return "" if self._acquired else self._config.name
 
     async def acquire(self) -> None:
         """Return once this process leads. Raises a KubeError that waiting does not mend (MEND_FIRST)."""
         while not await self._try_to_acquire():
             # The jitter is client-go's: contenders that started together do not stay in step.
             await self._clock.sleep(self._config.retry_s * self._rng.uniform(1.0, 2.2))
+        self._acquired = True
 
     async def keep(self) -> NoReturn:
         """Renew until that fails for good; raises LeadershipLost."""
@@ -92,13 +99,23 @@ class Elector:
         raise LeadershipLost(f"the Lease {self._config.name} could not be renewed in {self._config.renew_deadline_s} s")
 
     async def release(self) -> None:
-        """Let the next one in at once, if the Lease is ours. A failure is logged: then the Lease runs out by itself."""
+        """Let the next one in at once, if the Lease is ours: it may be even if `acquire` was cut off before it knew.
+
+        A failure is logged, and waiting is bounded: then the Lease runs out by itself.
+        """
         try:
-            body, spec = await self._read()
-            if spec.holder == self._config.identity:
-                await self._put(body, {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()})
+            await within(self._clock, self._config.renew_deadline_s, self._let_go())
+        except TimeoutError:
+            self._log.warning("lease not released", lease=self._config.name, cause="no answer in time")
+        except kube.NotFound:
+            return  # Nobody has it.
         except kube.KubeError as error:
             self._log.warning("lease not released", lease=self._config.name, cause=str(error))
+
+    async def _let_go(self) -> None:
+        body, spec = await self._read()
+        if spec.holder == self._config.identity:
+            await self._put(body, {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()})
 
     def _left(self) -> float:
         """Give the seconds until we have to stop, counted from before the last successful renewal was sent."""

@@ -46,6 +46,12 @@ class Cut:
             raise kube.Unreachable("connection refused")
         return await self._client.get(resource, namespace, name)
 
+    async def create(self, resource: kube.Resource, namespace: str, body: bytes) -> bytes:
+        answer = await self._client.create(resource, namespace, body)
+        if self.mode == "answers nothing":
+            await asyncio.get_running_loop().create_future()
+        return answer
+
 
 class Contender:
     """An elector that runs as the program runs it: acquire, then keep until it is lost."""
@@ -151,6 +157,30 @@ async def test_a_clean_stop_lets_the_next_one_in_at_once(clock: VirtualClock, cl
     await clock.advance(5.0)
     assert two.leads
     await two.stop(release=False)
+
+
+async def test_a_stop_before_the_lease_is_known_to_be_ours_releases_it_too(
+    clock: VirtualClock, client: MemoryClient
+) -> None:
+    one = Contender(clock, client, "one")
+    one.network.mode = "answers nothing"
+    await clock.advance(1.0)
+    assert (spec(client)["holderIdentity"], one.elector.waits_for) == ("one", "cliquelog")
+    await one.stop(release=True)
+    assert spec(client)["holderIdentity"] == ""
+
+
+async def test_a_release_that_hangs_ends_with_the_renew_deadline(clock: VirtualClock, client: MemoryClient) -> None:
+    one = Contender(clock, client, "one")
+    await clock.advance(1.0)
+    await one.stop(release=False)
+    one.network.mode = "hangs"
+    released = asyncio.ensure_future(one.elector.release())
+    await clock.advance(9.0)
+    assert not released.done()
+    await clock.advance(1.5)
+    assert released.done()
+    assert released.exception() is None
 
 
 @pytest.mark.parametrize("mode", ["hangs", "refuses"])

@@ -13,6 +13,9 @@ from tests.integration.controlplane.cluster import free_port
 from tests.integration.sandbox import Sandbox
 from tests.integration.waiting import eventually
 
+ENDS_S = 30.0
+"""Bound of a wait for a process to end; it asserts nothing about speed."""
+
 
 class Controller:
     """One controller process on a sandbox."""
@@ -37,17 +40,24 @@ class Controller:
 
     async def ready(self) -> None:
         """Wait until it says that it is ready."""
+        await self.answers(200, "", "is ready")
 
-        async def status() -> int:
-            if self._process is not None and self._process.returncode is not None:
-                raise AssertionError(f"the controller ended with {self._process.returncode}: {self.output.read_text()}")
-            try:
-                async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:
-                    return answer.status
-            except aiohttp.ClientError:
-                return 0
+    async def answers(self, status: int, part: str, what: str) -> None:
+        """Wait until `/readyz` gives this status with a body that has this part."""
+        await eventually(
+            self._readiness,
+            lambda answer: answer[0] == status and part in answer[1],
+            f"the controller {what} ({self.output})",
+        )
 
-        await eventually(status, lambda code: code == 200, f"the controller is ready ({self.output})")
+    async def _readiness(self) -> tuple[int, str]:
+        if self._process is not None and self._process.returncode is not None:
+            raise AssertionError(f"the controller ended with {self._process.returncode}: {self.output.read_text()}")
+        try:
+            async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:
+                return answer.status, await answer.text()
+        except aiohttp.ClientError as error:
+            return 0, str(error)
 
     async def metrics(self) -> str:
         """Give its metrics."""
@@ -63,11 +73,27 @@ class Controller:
 
     async def stop(self) -> int:
         """Ask it to end, and give its exit code."""
+        self._signal(signal.SIGTERM)
+        return await self.ended()
+
+    def freeze(self) -> None:
+        """Let it stand still where it is, as on a machine that has no time for it."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on as if nothing had been."""
+        self._signal(signal.SIGCONT)
+
+    async def ended(self) -> int:
+        """Wait until it ends by itself, and give its exit code."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        code = await asyncio.wait_for(self._process.wait(), 20)
+        code = await asyncio.wait_for(self._process.wait(), ENDS_S)
         self._process = None
         return code
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     async def __aenter__(self) -> Self:
         await self.start()
