@@ -78,7 +78,7 @@ class Domain:
         return {pod["spec"]["nodeName"]: pod for pod in placed if "deletionTimestamp" not in pod["metadata"]}
 
     async def all_ready(self, clique: str, *nodes: str) -> dict[str, Object]:
-        """Wait until exactly these nodes have a row in the clique, each Ready under its pod's address; give the rows."""
+        """Wait until exactly these nodes have a row, each Ready under its pod's address; give the rows by node."""
 
         async def look() -> tuple[dict[str, Object], dict[str, str]]:
             pods = await self.pods()

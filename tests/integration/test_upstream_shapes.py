@@ -147,7 +147,7 @@ async def test_eighteen_daemons_that_negotiate_while_the_controller_runs_end_wit
         assert await controller.stop() == 0
     for rows in (first, last):
         assert sorted(row["index"] for row in rows.values()) == list(range(18))
-    kept = names(stayers)
+    kept = names(stayers[1:])  # the first was restarted: in its new life it chose for itself again
     assert {node: last[node]["index"] for node in kept} == {node: first[node]["index"] for node in kept}
     versions = rows_written(sandbox, mark)
     indices_of_lives: dict[tuple[str, str], set[int]] = {}
@@ -156,7 +156,7 @@ async def test_eighteen_daemons_that_negotiate_while_the_controller_runs_end_wit
         for node, one in rows.items():
             indices_of_lives.setdefault((node, one["ipAddress"]), set()).add(one["index"])
     assert {life: found for life, found in indices_of_lives.items() if len(found) > 1} == {}
-    for node in kept[1:]:
+    for node in kept:
         shown = [node in rows for rows in versions]
         assert all(shown[shown.index(True) :]), f"the row of {node}, whose daemon lived on, was lost"
     assert rows_written(sandbox, mark, sandbox.controller_user)
