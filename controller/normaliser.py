@@ -128,13 +128,26 @@ class Normaliser:
         yield from self._record(known)
 
     def _with_clique(self, stated: Seen) -> Seen:
-        """Add the clique that the object does not state itself: a pod's is its node's, a node's that of its daemons."""
+        """Say the clique: a pod's that says none is its node's, a node's is what a daemon there says, else its label.
+
+        A daemon has its clique from the driver; a label may be old or wrong, and the CDC that counts is the daemon's.
+        """
         clique = self._clique_of_node.get(node_of(stated), "")
         if clique and isinstance(stated, DaemonPodSeen) and stated.undecided:
             return replace(stated, clique=clique, undecided=False)
-        if clique and isinstance(stated, NodeSeen) and not stated.clique:
-            return replace(stated, clique=clique)
+        if isinstance(stated, NodeSeen):
+            return replace(stated, clique=self._said_by_daemon(stated.name) or stated.clique or clique)
         return stated
+
+    def _said_by_daemon(self, node: str) -> str:
+        """Give the clique that the newest daemon on the node states itself; empty if none does."""
+        said = ""
+        newest = -1
+        for known in self._catalogue.on_node(node):
+            pod = known.stated
+            if isinstance(pod, DaemonPodSeen) and pod.clique and pod.resource_version > newest:
+                said, newest = pod.clique, pod.resource_version
+        return said
 
     def _learn(self, seen: Seen) -> list[str]:
         """Note where the node and the domain belong; give the domain if it is new in its clique."""
