@@ -105,6 +105,14 @@ class Listen(click.ParamType):
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=16, show_default=True, help="Requests in flight at once."
 )
+@click.option(
+    "--recheck-seconds",
+    "recheck_s",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    help="How often a claim template of somebody else's that bears a domain's name is looked at again.",
+)
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
 def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the options over by name
     """Run the controller.
@@ -149,6 +157,7 @@ def config_from(log: str, options: dict[str, Any]) -> RunConfig:
         listen=options["listen"],
         everywhere=options["all_namespaces"],
         workers=options["workers"],
+        recheck_s=options["recheck_s"],
     )
 
 
