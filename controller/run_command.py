@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import secrets
 import signal
@@ -31,8 +32,8 @@ class Listen(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
         """Read it."""
-        host, _, port = str(value).rpartition(":")
-        if not port.isdigit() or int(port) > 65535:
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not port.isdecimal() or not port.isascii() or int(port) > 65535:
             self.fail(f"{value!r} is not HOST:PORT", param, ctx)
         return host or "0.0.0.0", int(port)  # noqa: S104 - what a user writes as ":8080"
 
@@ -187,7 +188,9 @@ async def _run(config: RunConfig, kubeconfig: str | None, context: str | None) -
             await controller.run(stop)
         except OSError as error:
             host, port = config.listen or ("", 0)
+            # asyncio's own text names the address a second time; a name that is not known has no errno of the system.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise Failure(
-                f"cannot listen on {host}:{port}: {error.strerror}; give another --http-endpoint", CONFIGURATION
+                f"cannot listen on {host}:{port}: {reason}; give another --http-endpoint", CONFIGURATION
             ) from error
         logger.info("stopped")
