@@ -98,12 +98,12 @@ class Catalogue:
         return list(self._on_node.get(node, {}).values())
 
     def stated_clique(self, node: str) -> str:
-        """Give the clique that the node's own label states, else that of its newest daemon; empty if none does."""
+        """Give the clique that the newest daemon on the node states, else the node's own label; empty if none does."""
         best, rank = "", (False, -1)
         for known in self._on_node.get(node, {}).values():
             stated = known.stated
-            if clique_of(stated) and (isinstance(stated, NodeSeen), stated.resource_version) > rank:
-                best, rank = clique_of(stated), (isinstance(stated, NodeSeen), stated.resource_version)
+            if clique_of(stated) and (isinstance(stated, DaemonPodSeen), stated.resource_version) > rank:
+                best, rank = clique_of(stated), (isinstance(stated, DaemonPodSeen), stated.resource_version)
         return best
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:

@@ -14,7 +14,7 @@ import click
 
 from controller.lease import LeadershipLost
 from eventlog.log import LogError
-from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized
+from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized, Unreachable
 
 CONFIGURATION = 3
 LOG = 4
@@ -44,15 +44,24 @@ def explain(error: BaseException) -> Failure | None:
             return Failure(str(error), LOG)
         case ConfigError():
             return Failure(str(error), CONFIGURATION)
+        case KubeError():
+            return _explain_answer(error)
+        case LeadershipLost():
+            return Failure(str(error), LEADERSHIP)
+        case _:
+            return None
+
+
+def _explain_answer(error: KubeError) -> Failure:
+    match error:
         case Unauthorized():
             return Failure(f"the API server does not accept the credentials: {error}; renew them", CONFIGURATION)
         case Forbidden():
             return Failure(f"a permission is missing: {error}; apply the roles in deploy/rbac.yaml", API)
         case ResourceMissing():
             return Failure(f"a kind is not served: {error}; apply deploy/crds/", API)
-        case KubeError():
-            return Failure(f"the API server cannot be used: {error}", API)
-        case LeadershipLost():
-            return Failure(str(error), LEADERSHIP)
+        case Unreachable():
+            mend = "check the address in the kubeconfig, and that the server runs"
+            return Failure(f"the API server cannot be reached: {error}; {mend}", API)
         case _:
-            return None
+            return Failure(f"the API server cannot be used: {error}", API)

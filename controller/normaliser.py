@@ -162,10 +162,13 @@ class Normaliser:
         return self._catalogue.stated_clique(node) or self._last_clique.get(node, "")
 
     def _with_clique(self, stated: Seen) -> Seen:
-        """Add the clique that the object does not state itself: a pod's is its node's, a node's that of its daemons."""
+        """Say the clique: a pod's that says none is its node's, a node's is what a daemon there says, else its label.
+
+        A daemon has its clique from the driver; a label may be old or wrong, and the CDC that counts is the daemon's.
+        """
         if isinstance(stated, DaemonPodSeen) and stated.undecided and (clique := self._clique_at(stated.node)):
             return replace(stated, clique=clique, undecided=False)
-        if isinstance(stated, NodeSeen) and not stated.clique and (clique := self._clique_at(stated.name)):
+        if isinstance(stated, NodeSeen) and (clique := self._clique_at(stated.name)):
             return replace(stated, clique=clique)
         return stated
 

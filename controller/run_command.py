@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import secrets
 import signal
@@ -31,8 +32,8 @@ class Listen(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
         """Read it."""
-        host, _, port = str(value).rpartition(":")
-        if not port.isdigit() or int(port) > 65535:
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not port.isdecimal() or not port.isascii() or int(port) > 65535:
             self.fail(f"{value!r} is not HOST:PORT", param, ctx)
         return host or "0.0.0.0", int(port)  # noqa: S104 - what a user writes as ":8080"
 
@@ -116,6 +117,14 @@ class Listen(click.ParamType):
     "--workers", type=click.IntRange(1, 256), default=16, show_default=True, help="Requests in flight at once."
 )
 @click.option(
+    "--recheck-seconds",
+    "recheck_s",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    help="How often a claim template of somebody else's that bears a domain's name is looked at again.",
+)
+@click.option(
     "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="Least level that is logged."
 )
 def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the options over by name
@@ -161,6 +170,7 @@ def config_from(log: str, options: dict[str, Any]) -> RunConfig:
         listen=options["listen"],
         everywhere=options["all_namespaces"],
         workers=options["workers"],
+        recheck_s=options["recheck_s"],
     )
 
 
@@ -190,7 +200,9 @@ async def _run(config: RunConfig, kubeconfig: str | None, context: str | None) -
             await controller.run(stop)
         except OSError as error:
             host, port = config.listen or ("", 0)
+            # asyncio's own text names the address a second time; a name that is not known has no errno of the system.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise Failure(
-                f"cannot listen on {host}:{port}: {error.strerror}; give another --http-endpoint", CONFIGURATION
+                f"cannot listen on {host}:{port}: {reason}; give another --http-endpoint", CONFIGURATION
             ) from error
         logger.info("stopped")

@@ -104,7 +104,7 @@ def _read(path: str) -> KubeConfigFile:
         raise ConfigError(f"kubeconfig {path}: cannot be read: {error.strerror}; check its permissions") from error
     except msgspec.DecodeError as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"kubeconfig {path}: not a valid kubeconfig: {reason}") from error
+        raise ConfigError(f"kubeconfig {path}: not a valid kubeconfig: {reason}; correct it") from error
 
 
 def _named(entries: list[Named], name: str) -> Named | None:

@@ -18,6 +18,7 @@ from eventlog.events import (
     DomainSeen,
     NodeGone,
     NodeSeen,
+    Row,
 )
 from projections.clique import (
     DOMAINS_GONE_MAX,
@@ -32,6 +33,7 @@ from projections.clique import (
     Pod,
     Tombstone,
     is_member,
+    row_is_dead,
 )
 
 _NEW = Membership()
@@ -116,7 +118,7 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
     changed = _membership(
         membership, pods={**membership.pods, event.uid: pod}, holdings=holdings, tombstones=tombstones
     )
-    return _with_domain(state, event.domain, changed)
+    return _with_domain(state, event.domain, _life_ended(changed, pod))
 
 
 def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
@@ -125,8 +127,8 @@ def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
         return state
     membership = state.domains.get(event.domain, _NEW)
     pods = membership.pods
+    known = pods.get(event.uid)
     if event.uid:
-        known = pods.get(event.uid)
         if known is not None and known.resource_version > event.resource_version:
             return state
         ip = known.ip if known is not None else ""
@@ -141,7 +143,25 @@ def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
     kept = [t for t in membership.tombstones if not event.uid or t.uid != event.uid]
     stone = Tombstone(event.uid, event.resource_version, event.node, ip)
     changed = _membership(membership, pods=pods, tombstones=(*kept, stone)[-TOMBSTONES_MAX:])
+    if known is not None:
+        changed = _life_ended(changed, known)
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
+
+
+def _life_ended(membership: Membership, pod: Pod) -> Membership:
+    """Note that no daemon uses the node's index any more, if this was its last pod that runs.
+
+    The index stays the node's. But an upstream daemon's next life may choose another one before we write: then that
+    one is in use, and ours is not. Our own daemons only read their row, so what the CDC shows holds for the next life.
+    """
+    holding = membership.holdings.get(pod.node)
+    if pod.reader or holding is None or not holding.published or _runs_on(membership, pod.node):
+        return membership
+    return _membership(membership, holdings={**membership.holdings, pod.node: replace(holding, published=False)})
+
+
+def _runs_on(membership: Membership, node: str) -> bool:
+    return any(pod.node == node and not pod.terminating for pod in membership.pods.values())
 
 
 def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
@@ -165,7 +185,11 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
     shown = {
         node: replace(holding, published=True)
         for node, holding in holdings.items()
-        if holding.active and not holding.published and node in rows and rows[node].index == holding.index
+        if holding.active
+        and not holding.published
+        and node in rows
+        and rows[node].index == holding.index
+        and not _is_of_an_ended_life(membership, rows[node])
     }
     if shown:
         holdings = {**holdings, **shown}
@@ -174,6 +198,14 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
         leaving = tuple([node for node in leaving if node in rows])
     changed = _membership(membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, leaving=leaving)
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
+
+
+def _is_of_an_ended_life(membership: Membership, row: Row) -> bool:
+    """Say whether the row is what a daemon of the upstream driver has left, or is about to take out."""
+    if row_is_dead(membership, row):
+        return True
+    pods = [pod for pod in membership.pods.values() if pod.node == row.node]
+    return bool(pods) and all(pod.terminating and not pod.reader for pod in pods)
 
 
 def cdc_gone(state: CliqueState, event: CdcGone) -> CliqueState:

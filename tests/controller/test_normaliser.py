@@ -161,12 +161,14 @@ def test_a_node_without_a_label_gets_its_daemons_clique_and_keeps_it() -> None:
     ]
 
 
-def test_a_nodes_own_label_counts_more_than_its_daemons() -> None:
+def test_what_a_daemon_says_of_the_clique_counts_more_than_the_nodes_label() -> None:
     told = Told()
-    told.see(names.NODES, node(101, clique=CLIQUE))
-    told.see(names.PODS, pod(102, clique=OTHER, uid="stale"))
-    told.see(names.PODS, pod(103, clique=None, uid="new"))
-    assert "new" in told.clique(CLIQUE).domains["d0"].pods
+    told.see(names.NODES, node(101, clique=OTHER))
+    told.see(names.PODS, pod(102, clique=CLIQUE, uid="said"))
+    told.see(names.PODS, pod(103, clique=None, uid="says-nothing"))
+    assert set(told.clique(CLIQUE).domains["d0"].pods) == {"said", "says-nothing"}
+    assert told.clique(CLIQUE).nodes["n0"].domain == "d0"
+    assert told.clique(OTHER).nodes["n0"].domain == ""
 
 
 def test_a_node_that_changes_its_domain_is_gone_from_the_old_one() -> None:

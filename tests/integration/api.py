@@ -71,6 +71,10 @@ class Api:
     async def create(self, path: str, body: Object) -> Object:
         return await self._request("POST", path, body)
 
+    async def replace(self, path: str, body: Object) -> Object:
+        """PUT; the resourceVersion that the body carries is the write's precondition."""
+        return await self._request("PUT", path, body)
+
     async def patch(self, path: str, body: Object, kind: str = MERGE) -> Object:
         return await self._request("PATCH", path, body, kind)
 

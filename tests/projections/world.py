@@ -33,11 +33,12 @@ WATCHES = ("nodes", "pods", "cdcs")
 
 
 class Pod:
-    """A daemon pod as the API has it."""
+    """A daemon pod as the API has it; `index` is what the CDC first showed it."""
 
     def __init__(self, domain: str, node: str, uid: str) -> None:
         self.domain, self.node, self.uid = domain, node, uid
         self.ip, self.ready, self.terminating = "", False, False
+        self.index: int | None = None
 
 
 class World:
@@ -122,9 +123,17 @@ class World:
         version = self.tick()
         uid = self.cdcs[domain][1] if domain in self.cdcs else f"cdc-{version}"
         self.cdcs[domain] = (version, uid, dict(rows), waiting)
+        for pod in self.living(domain):
+            row = rows.get(pod.node)
+            if row is not None and row.ip == pod.ip and pod.index is None:
+                pod.index = row.index
         name = f"{domain}.{CLIQUE}"
         values = tuple(rows.values())
         self.queues["cdcs"].append(CdcSeen(domain, CLIQUE, "driver", name, uid, version, values, waiting))
+
+    def living(self, domain: str) -> list[Pod]:
+        """Give the domain's pods that have an address and stay."""
+        return [pod for pod in self.pods.values() if pod.domain == domain and pod.ip and not pod.terminating]
 
     def delete_cdc(self, domain: str) -> None:
         """Delete the CDC."""
@@ -167,5 +176,16 @@ class World:
         if (version, uid) != (effect.resource_version, effect.uid):
             return False
         self.writes += 1
-        self.put_cdc(effect.domain, {row.node: row for row in effect.rows}, effect.waiting)
+        rows = {row.node: row for row in effect.rows}
+        if not self.queues["pods"]:
+            self.check_indices_are_kept(effect.domain, rows)
+        self.put_cdc(effect.domain, rows, effect.waiting)
         return True
+
+    def check_indices_are_kept(self, domain: str, rows: dict[str, Row]) -> None:
+        """Check that a write which knows of every pod leaves living daemons' rows at the index they started with."""
+        before = self.cdcs[domain][2] if domain in self.cdcs else {}
+        for pod in self.living(domain):
+            row = before.get(pod.node)
+            if row is not None and row.ip == pod.ip and row.index == pod.index is not None:
+                assert rows[pod.node].index == pod.index, f"{pod.node}: {pod.index} became {rows[pod.node].index}"

@@ -1,0 +1,168 @@
+"""What a user gets wrong is answered with one sentence, which names the object and the mend, and an exit code."""
+
+import socket
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from controller.exits import API, CONFIGURATION, LOG
+from eventlog.sqlite import SqliteLog
+from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS
+from simulation.apiserver import ApiServer
+from tests.controller.bad_input import answer, refused_run, write_kubeconfig
+from tests.kube.serving import served
+
+WATCHED = (CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.sqlite"
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Path:
+    """A kubeconfig whose server does not run: what is refused before it is asked does not need it."""
+    return write_kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{free_port()}")
+
+
+@pytest.fixture
+async def somewhere(tmp_path: Path) -> AsyncIterator[Path]:
+    """A kubeconfig of a simulated API server."""
+    async with served(ApiServer(WATCHED, {COMPUTE_DOMAINS}).application()) as server:
+        yield write_kubeconfig(tmp_path / "kubeconfig-of-simulation", server)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+async def new_log(path: Path) -> None:
+    log = await SqliteLog.open(path, partitions=2)
+    await log.close()
+
+
+# --- the kubeconfig ---
+
+
+async def test_a_kubeconfig_that_is_not_there_is_named(log: Path, tmp_path: Path) -> None:
+    said = await refused_run(log, tmp_path / "absent", code=CONFIGURATION)
+    assert said == f"kubeconfig {tmp_path}/absent: there is no such file; give the path of one that exists"
+
+
+@pytest.mark.parametrize("content", ["{a: [", "just words", "clusters: 5", "\x00"])
+async def test_a_kubeconfig_that_cannot_be_read_is_named(log: Path, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    said = await refused_run(log, path, code=CONFIGURATION)
+    assert said.startswith(f"kubeconfig {path}: not a valid kubeconfig: ")
+    assert said.endswith("; correct it")
+
+
+async def test_a_context_that_is_not_there_is_named_beside_those_that_are(log: Path, nowhere: Path) -> None:
+    said = await refused_run(log, nowhere, "--context", "other", code=CONFIGURATION)
+    assert said == f"kubeconfig {nowhere}: context 'other' does not exist; there is: c"
+
+
+async def test_a_server_that_does_not_answer_is_named(log: Path, nowhere: Path) -> None:
+    said = await refused_run(log, nowhere, code=API)
+    assert said.startswith("the API server cannot be reached: ")
+    assert "127.0.0.1" in said
+    assert said.endswith("; check the address in the kubeconfig, and that the server runs")
+
+
+# --- the API server ---
+
+
+@pytest.mark.parametrize("missing", [CDCS, COMPUTE_DOMAINS])
+async def test_a_missing_crd_is_named_with_its_folder(log: Path, tmp_path: Path, missing: object) -> None:
+    kinds = [kind for kind in WATCHED if kind != missing]
+    async with served(ApiServer(kinds, set()).application()) as server:
+        said = await refused_run(log, write_kubeconfig(tmp_path / "kubeconfig", server), code=API)
+    name = getattr(missing, "plural", "")
+    assert said == (
+        f"the API server does not serve {name}.resource.nvidia.com v1beta1; install its CRD from deploy/crds/"
+    )
+
+
+async def test_a_kubernetes_without_claim_templates_is_too_old(log: Path, tmp_path: Path) -> None:
+    kinds = [kind for kind in WATCHED if kind != CLAIM_TEMPLATES]
+    async with served(ApiServer(kinds, set()).application()) as server:
+        said = await refused_run(log, write_kubeconfig(tmp_path / "kubeconfig", server), code=API)
+    assert "resourceclaimtemplates.resource.k8s.io v1; it takes Kubernetes 1.34 or newer" in said
+
+
+# --- the address to listen on ---
+
+
+async def test_a_port_that_is_in_use_is_named(log: Path, somewhere: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        endpoint = f"127.0.0.1:{other.getsockname()[1]}"
+        said = await refused_run(log, somewhere, "--http-endpoint", endpoint, code=CONFIGURATION)
+    assert said == f"cannot listen on {endpoint}: Address already in use; give another --http-endpoint"
+
+
+async def test_a_host_to_listen_on_that_nobody_knows_is_named(log: Path, somewhere: Path) -> None:
+    said = await refused_run(log, somewhere, "--http-endpoint", "no.such.host.invalid:8080", code=CONFIGURATION)
+    assert said.startswith("cannot listen on no.such.host.invalid:8080: ")
+    assert said.endswith("; give another --http-endpoint")
+
+
+@pytest.mark.parametrize("endpoint", ["8080", "host:", "host:http", "host:65536"])
+async def test_an_address_that_is_none_is_refused(log: Path, nowhere: Path, endpoint: str) -> None:
+    said = await refused_run(log, nowhere, "--http-endpoint", endpoint, code=2)
+    assert said == f"Invalid value for '--http-endpoint': '{endpoint}' is not HOST:PORT"
+
+
+# --- the log ---
+
+
+@pytest.mark.parametrize("place", ["log.sqlite", "kafka:9092", "sqlite:", "SQLITE:x", ""])
+async def test_a_place_that_names_no_log_is_answered_with_the_form(nowhere: Path, place: str) -> None:
+    for said in (await refused_run(place, nowhere, code=LOG), await answer("verify", place, code=LOG)):
+        assert said.startswith(f"{place!r} does not name a log: write sqlite:PATH")
+
+
+async def test_a_log_that_is_no_log_is_named_and_left_alone(tmp_path: Path, nowhere: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("shopping list\n" * 100)
+    for said in (await refused_run(path, nowhere, code=LOG), await answer("verify", f"sqlite:{path}", code=LOG)):
+        assert said == f"{path} is not a SQLite file, so not a log; give another path"
+    assert path.read_text() == "shopping list\n" * 100
+
+
+async def test_a_log_of_a_newer_format_is_named(log: Path, nowhere: Path) -> None:
+    await new_log(log)
+    with closing(sqlite3.connect(log)) as newer:
+        newer.execute("PRAGMA user_version = 2")
+    for said in (await refused_run(log, nowhere, code=LOG), await answer("verify", f"sqlite:{log}", code=LOG)):
+        assert said == f"{log} has log format 2 and this program reads 1; use a newer cliquelog"
+
+
+async def test_a_log_with_a_record_of_a_newer_schema_is_named_with_the_record(log: Path, somewhere: Path) -> None:
+    await new_log(log)
+    with closing(sqlite3.connect(log)) as newer:
+        newer.execute("INSERT INTO headers VALUES (1, 'node-seen', 99, 'a newer controller')")
+        newer.execute("INSERT INTO record VALUES (0, 'fabric.1', 0, 1, ?)", (b'{"type":"node-seen"}',))
+        newer.commit()
+    said = await refused_run(log, somewhere, code=LOG)
+    assert "99" in said
+    assert "newer" in said
+
+
+async def test_a_folder_that_is_not_there_is_named(tmp_path: Path, nowhere: Path) -> None:
+    said = await refused_run(tmp_path / "absent" / "log.sqlite", nowhere, code=LOG)
+    assert said.endswith(f"because there is no folder {tmp_path}/absent; create it")
+
+
+async def test_a_number_of_partitions_other_than_the_logs_is_refused(log: Path, nowhere: Path) -> None:
+    await new_log(log)
+    said = await refused_run(log, nowhere, "--partitions", "3", code=LOG)
+    assert said == f"{log} has 2 partitions, fixed when it was created, and 3 were asked for; ask for 2"
