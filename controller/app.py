@@ -6,7 +6,6 @@ folded is saved, the Lease released, the log closed.
 """
 
 import asyncio
-import contextlib
 import random
 from typing import TYPE_CHECKING
 
@@ -81,24 +80,24 @@ class Controller:
             log=logger,
             workers=config.workers,
         )
-        self._consumers = [
-            PartitionConsumer(
-                partition,
-                log=log,
-                snapshots=snapshots,
-                appender=self._appender,
-                want=self._applier.replace,
-                settings=config.settings,
-                config=ConsumerConfig(),
-                metrics=self._metrics,
-                logger=logger,
-            )
-            for partition in range(log.partitions)
-        ]
+        self._consumers = [self._consumer(partition, snapshots) for partition in range(log.partitions)]
         self._elector = Elector(client, clock, rng, logger, config.lease) if config.lease is not None else None
 
+    def _consumer(self, partition: int, snapshots: SnapshotStore) -> PartitionConsumer:
+        return PartitionConsumer(
+            partition,
+            log=self._log,
+            snapshots=snapshots,
+            appender=self._appender,
+            want=self._applier.replace,
+            settings=self._config.settings,
+            config=ConsumerConfig(),
+            metrics=self._metrics,
+            logger=self._logger,
+        )
+
     async def run(self, stop: asyncio.Event) -> None:
-        """Live until `stop` is set. Raises ExceptionGroup of what a part raised."""
+        """Live until `stop` is set. Raises ExceptionGroup of what a part raised, OSError for an address in use."""
         server = StatusServer(self._not_alive, self._not_ready, self._metrics)
         if self._config.listen is not None:
             port = await server.start(*self._config.listen)
@@ -107,19 +106,19 @@ class Controller:
         stopped = asyncio.create_task(stop.wait(), name="stop")
         try:
             await asyncio.wait({life, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if not life.done():
-                life.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await life
-            else:
+            if life.done():
                 life.result()
         finally:
+            # Whatever ended the wait: no part outlives this, and what is folded is saved.
             stopped.cancel()
-            if not life.done():  # run itself was cancelled: no part may outlive it
-                life.cancel()
-                await asyncio.wait({life})
-            await self._end()
-            await server.close()
+            life.cancel()
+            ended = (await asyncio.gather(life, return_exceptions=True))[0]
+            try:
+                await self._end()
+            finally:
+                await server.close()
+        if isinstance(ended, Exception):
+            raise ended
 
     async def _live(self) -> None:
         """Run all parts; ends only when cancelled or when one of them fails."""
@@ -230,6 +229,7 @@ class Controller:
         return "catching up with the log"
 
     async def _end(self) -> None:
+        """Save what is folded, and let the next leader in."""
         for consumer in self._consumers:
             await consumer.snapshot()
         if self._elector is not None:
