@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from controller.observations import KINDS, Seen
 from controller.routing import clique_of, domain_of
-from eventlog.events import CdcSeen, DaemonPodSeen, NodeSeen
+from eventlog.events import CdcSeen, ClaimTemplateSeen, DaemonPodSeen, NodeSeen
 
 GONE_MAX = 10_000
 """UIDs of deleted objects remembered: a live read that was under way when its object went must not bring it back."""
@@ -24,8 +24,18 @@ class Known:
         self.recorded: dict[str, tuple[object, ...]] = {}
 
 
+def identity(seen: Seen) -> str:
+    """Give what an object is known by: its UID, and for a claim template that stands in a domain's way the domain too.
+
+    The template may be another domain's own, known as such: two domains that want one name must not take it in turns.
+    """
+    if isinstance(seen, ClaimTemplateSeen) and not seen.owned:
+        return f"{seen.uid} in the way of {seen.domain}"
+    return seen.uid
+
+
 class Catalogue:
-    """All known objects: by kind and UID, those of a kind and domain, and those of a node by the node's name.
+    """All known objects: by kind and identity, those of a kind and domain, and those of a node by the node's name.
 
     It grows and shrinks with the cluster. Orders do not depend on hashing.
     """
@@ -38,7 +48,7 @@ class Catalogue:
         self._gone: dict[str, int] = {}
 
     def find(self, plural: str, uid: str) -> Known | None:
-        """Give an object."""
+        """Give an object by its `identity`."""
         return self._tables[plural].get(uid)
 
     def all(self, plural: str) -> list[Known]:
@@ -59,24 +69,24 @@ class Catalogue:
 
     def is_news(self, stated: Seen) -> bool:
         """Say whether this is not older than what is known of the object, its deletion included."""
-        known = self.find(KINDS[type(stated)], stated.uid)
+        known = self.find(KINDS[type(stated)], identity(stated))
         if known is not None:
             return stated.resource_version >= known.stated.resource_version
-        return stated.resource_version > self._gone.get(stated.uid, -1)
+        return stated.resource_version > self._gone.get(identity(stated), -1)
 
     def put(self, stated: Seen) -> Known:
         """Take in what an object states of itself."""
-        plural = KINDS[type(stated)]
-        known = self._tables[plural].get(stated.uid)
+        plural, uid = KINDS[type(stated)], identity(stated)
+        known = self._tables[plural].get(uid)
         if known is None:
-            known = self._tables[plural][stated.uid] = Known(stated)
-            self._gone.pop(stated.uid, None)
+            known = self._tables[plural][uid] = Known(stated)
+            self._gone.pop(uid, None)
         else:
             self._unlink(plural, known)
             known.stated = stated
-        self._of_domain.setdefault((plural, domain_of(stated)), {})[stated.uid] = known
+        self._of_domain.setdefault((plural, domain_of(stated)), {})[uid] = known
         if node := node_of(stated):
-            self._on_node.setdefault(node, {})[stated.uid] = known
+            self._on_node.setdefault(node, {})[uid] = known
         return known
 
     def remove(self, plural: str, uid: str, version: int) -> None:
@@ -89,9 +99,9 @@ class Catalogue:
 
     def _unlink(self, plural: str, known: Known) -> None:
         """Take the object out of the indices, and out with those that are empty."""
-        _discard(self._of_domain, (plural, domain_of(known.stated)), known.stated.uid)
+        _discard(self._of_domain, (plural, domain_of(known.stated)), identity(known.stated))
         if node := node_of(known.stated):
-            _discard(self._on_node, node, known.stated.uid)
+            _discard(self._on_node, node, identity(known.stated))
 
     def on_node(self, node: str) -> list[Known]:
         """Give the node of that name and the daemon pods on it."""

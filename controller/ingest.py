@@ -97,9 +97,11 @@ class Ingest:
             return self._normalise_absence(told.target)
         found = objects.object_decoder(RESOURCES[told.target.resource]).decode(told.raw)
         if isinstance(found, objects.ResourceClaimTemplate):
+            freed = self._freed(told.target, found.metadata.uid)
             foreign = self._foreign_template(told.target, found)
             if foreign is not None:
-                return self._normaliser.observe(foreign)
+                return [*freed, *self._normaliser.observe(foreign)]
+            return [*freed, *self._normaliser.observe(observations.claim_template(found))]
         seen = observations.read(found)
         return self._normaliser.observe(seen) if seen is not None else []
 
@@ -119,10 +121,15 @@ class Ingest:
 
     def _normalise_absence(self, target: Target) -> list[Keyed]:
         """Take an absence for a deletion only where no watch would tell: for another's claim template (rule 4)."""
+        return self._freed(target, "")
+
+    def _freed(self, target: Target, uid: str) -> list[Keyed]:
+        """Tell that those are gone that stood at this place in a domain's way, but for the one with this UID."""
+        events = []
         for seen in self._normaliser.taken_names():
-            if Target(CLAIM_TEMPLATES.plural, seen.namespace, seen.name) == target:
-                return self._normaliser.name_is_free(seen)
-        return []
+            if Target(CLAIM_TEMPLATES.plural, seen.namespace, seen.name) == target and seen.uid != uid:
+                events.extend(self._normaliser.name_is_free(seen))
+        return events
 
     async def look_after_taken_names(self, client: KubeClient, clock: Clock, every_s: float) -> NoReturn:
         """Read the claim templates of others that stand in a domain's way, now and then: no watch tells of them."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from controller import observations, routing
-from controller.catalogue import Catalogue, Known, node_of
+from controller.catalogue import Catalogue, Known, identity, node_of
 from controller.observations import KINDS, Seen
 from eventlog.events import (
     AnyEvent,
@@ -64,7 +64,7 @@ class Normaliser:
             if is_clique(key):
                 # What concerns all of a domain's cliques was recorded here and belongs here, whoever is left.
                 self._cliques_of.setdefault(routing.domain_of(one), set()).add(key)
-            known = self._catalogue.find(KINDS[type(one)], one.uid)
+            known = self._catalogue.find(KINDS[type(one)], identity(one))
             if known is None or _tells_more(one, known.stated):
                 known = self._catalogue.put(one)
                 known.seen = one
@@ -129,7 +129,7 @@ class Normaliser:
 
     def name_is_free(self, seen: ClaimTemplateSeen) -> list[Keyed]:
         """Give the events that follow when a read shows that another's claim template is gone."""
-        return list(self._deleted(seen.uid, "resourceclaimtemplates", seen.resource_version))
+        return list(self._deleted(identity(seen), "resourceclaimtemplates", seen.resource_version))
 
     # --- one object ---
 
@@ -248,8 +248,8 @@ class Normaliser:
 
     def _absent(self, plural: str, version: int) -> Iterator[Keyed]:
         told = self._told.pop(plural, set())
-        taken = {seen.uid for seen in self.taken_names()}
-        absent = {known.stated.uid for known in self._catalogue.all(plural)} - told - taken
+        taken = {identity(seen) for seen in self.taken_names()}
+        absent = {identity(known.stated) for known in self._catalogue.all(plural)} - told - taken
         for uid in sorted(absent):
             yield from self._deleted(uid, plural, version, ABSENT)
         if plural == "pods":

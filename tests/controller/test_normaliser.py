@@ -7,6 +7,8 @@ from controller.normaliser import Keyed
 from eventlog.events import (
     CdcGone,
     CdcSeen,
+    ClaimTemplateGone,
+    ClaimTemplateSeen,
     DaemonPodGone,
     DaemonPodSeen,
     DomainGone,
@@ -324,6 +326,32 @@ def test_a_deletion_that_nobody_saw_is_told_after_the_restart() -> None:
     told.restart()
     told.deliver_all()
     assert {(key, type(event)) for key, event in told.recorded()} == {(CLIQUE, DaemonPodGone), ("d0", DaemonPodGone)}
+
+
+def test_a_template_that_is_one_domains_own_stays_its_own_when_it_is_in_anothers_way() -> None:
+    told = Told()
+    own = make.template("template-1", 101, "d0")
+    told.see(names.CLAIM_TEMPLATES, own)
+    name = own.metadata.name
+    in_the_way = ClaimTemplateSeen("d1", "Workload", "template-1", 101, "driver", name, owned=False)
+    assert told.normaliser.observe(in_the_way) == [("d1", in_the_way)]
+    assert told.normaliser.observe(in_the_way) == []
+    told.live_read(own)
+    assert told.recorded() == []
+    assert told.normaliser.taken_names() == [in_the_way]
+
+    assert told.delete(names.CLAIM_TEMPLATES, make.template("template-1", 105, "d0")) == [
+        ("d0", ClaimTemplateGone("d0", "Daemon", "template-1", 105))
+    ]
+    assert told.normaliser.name_is_free(in_the_way) == [("d1", ClaimTemplateGone("d1", "Workload", "template-1", 101))]
+    assert told.normaliser.taken_names() == []
+
+
+def test_a_list_of_templates_does_not_prove_that_one_in_a_domains_way_is_gone() -> None:
+    told = Told()
+    told.normaliser.observe(ClaimTemplateSeen("d1", "Workload", "foreign", 50, "team", "taken", owned=False))
+    told.begin(names.CLAIM_TEMPLATES)
+    assert told.complete(names.CLAIM_TEMPLATES, 110) == []
 
 
 def test_marks_go_to_the_watch_they_are_about() -> None:
