@@ -97,27 +97,26 @@ class Ingest:
             return self._normalise_absence(told.target)
         found = objects.object_decoder(RESOURCES[told.target.resource]).decode(told.raw)
         if isinstance(found, objects.ResourceClaimTemplate):
-            freed = self._freed(told.target, found.metadata.uid)
-            foreign = self._foreign_template(told.target, found)
-            if foreign is not None:
-                return [*freed, *self._normaliser.observe(foreign)]
-            return [*freed, *self._normaliser.observe(observations.claim_template(found))]
+            return self._normalise_template(told.target, found)
         seen = observations.read(found)
         return self._normaliser.observe(seen) if seen is not None else []
 
-    def _foreign_template(self, target: Target, found: objects.ResourceClaimTemplate) -> ClaimTemplateSeen | None:
-        """Give the observation that a domain's name is taken, if the template there is not the domain's own."""
-        wanting = self._normaliser.wanting_template(target.namespace, target.name)
-        if wanting is not None:
-            domain, purpose = wanting.uid, "Workload"
-        else:
-            domain, purpose = target.name.removeprefix(DAEMON_PREFIX), "Daemon"
+    def _normalise_template(self, target: Target, found: objects.ResourceClaimTemplate) -> list[Keyed]:
+        """Tell of a template as what it is to its own domain, and to all whose name it has taken."""
         meta = found.metadata
-        if meta.labels.get(DOMAIN_LABEL) == domain:
-            return None
-        return ClaimTemplateSeen(
-            domain, purpose, meta.uid, meta.resource_version, meta.namespace, meta.name, owned=False
-        )
+        events = self._freed(target, meta.uid)
+        own = observations.read(found)
+        if own is not None:
+            events.extend(self._normaliser.observe(own))
+        wanting = [(seen.uid, "Workload") for seen in self._normaliser.wanting_template(meta.namespace, meta.name)]
+        if meta.name.startswith(DAEMON_PREFIX):
+            wanting.append((meta.name.removeprefix(DAEMON_PREFIX), "Daemon"))
+        for domain, purpose in wanting:
+            if meta.labels.get(DOMAIN_LABEL) != domain:
+                place = (meta.resource_version, meta.namespace, meta.name)
+                taken = ClaimTemplateSeen(domain, purpose, meta.uid, *place, owned=False)
+                events.extend(self._normaliser.observe(taken))
+        return events
 
     def _normalise_absence(self, target: Target) -> list[Keyed]:
         """Take an absence for a deletion only where no watch would tell: for another's claim template (rule 4)."""

@@ -119,13 +119,14 @@ class Normaliser:
         templates = [known.seen for known in self._catalogue.all("resourceclaimtemplates")]
         return [seen for seen in templates if isinstance(seen, ClaimTemplateSeen) and not seen.owned]
 
-    def wanting_template(self, namespace: str, name: str) -> DomainSeen | None:
-        """Give the domain whose workload claim template has this place."""
-        for known in self._catalogue.all("computedomains"):
-            seen = known.seen
-            if isinstance(seen, DomainSeen) and (seen.namespace, seen.template) == (namespace, name):
-                return seen
-        return None
+    def wanting_template(self, namespace: str, name: str) -> list[DomainSeen]:
+        """Give the domains whose workload claim template has this place: of one name there may be several."""
+        domains = [known.seen for known in self._catalogue.all("computedomains")]
+        return [
+            seen
+            for seen in domains
+            if isinstance(seen, DomainSeen) and (seen.namespace, seen.template) == (namespace, name)
+        ]
 
     def name_is_free(self, seen: ClaimTemplateSeen) -> list[Keyed]:
         """Give the events that follow when a read shows that another's claim template is gone."""

@@ -18,7 +18,16 @@ from controller.manifests import DaemonDeployment
 from controller.pacing import Pace
 from eventlog import codec
 from eventlog.codec import UndecodableRecord
-from eventlog.events import AnyEvent, ControllerStarted, DaemonPodGone, IndexAssigned, NodeGone, WatchGap
+from eventlog.events import (
+    AnyEvent,
+    ClaimTemplateGone,
+    ClaimTemplateSeen,
+    ControllerStarted,
+    DaemonPodGone,
+    IndexAssigned,
+    NodeGone,
+    WatchGap,
+)
 from eventlog.log import EventLog, SnapshotStore
 from eventlog.memory import MemoryLog, MemorySnapshots
 from eventlog.record import Entry, Headers
@@ -276,6 +285,26 @@ async def test_a_deletion_that_the_watch_lost_is_told_by_the_relist(cluster: Clu
     assert after == {"n0": before["n0"]}
     assert {event.resource for event in await records(log, WatchGap)} >= {"pods", "nodes"}
     assert {event.node for event in await records(log, DaemonPodGone) if event.inferred} == {"n1"}
+
+
+async def test_two_domains_that_want_one_template_leave_it_to_the_first(cluster: Cluster) -> None:
+    log = MemoryLog(partitions=PARTITIONS)
+    async with running(cluster, log, MemorySnapshots()):
+        await cluster.join("n0")
+        await cluster.ready("n0")
+        first = cluster.domain
+        spec = {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "job-channel"}}}
+        second = (await cluster.create(names.COMPUTE_DOMAINS, "team", "rival", {}, {"spec": spec})).uid
+
+        async def told() -> bool:
+            seen = await records(log, ClaimTemplateSeen)
+            return any(not event.owned and event.domain == second for event in seen)
+
+        await eventually(told)
+        await quiet(cluster)
+    template = json.loads(await cluster.client.get(names.CLAIM_TEMPLATES, "team", "job-channel"))
+    assert template["metadata"]["labels"][names.DOMAIN_LABEL] == first
+    assert await records(log, ClaimTemplateGone) == []
 
 
 async def test_a_clean_stop_releases_the_lease_and_saves_snapshots(cluster: Cluster) -> None:
