@@ -95,7 +95,13 @@ class Ingest:
     def _normalise_read(self, told: LiveRead) -> list[Keyed]:
         if told.raw is None:
             return self._normalise_absence(told.target)
-        found = objects.object_decoder(RESOURCES[told.target.resource]).decode(told.raw)
+        try:
+            found = objects.object_decoder(RESOURCES[told.target.resource]).decode(told.raw)
+        except msgspec.DecodeError as error:
+            # Its reflector meets the same object and says what to mend; one object must not end the process.
+            name = f"{told.target.namespace}/{told.target.name}"
+            self._logger.warning("object not understood", resource=told.target.resource, name=name, cause=str(error))
+            return []
         if isinstance(found, objects.ResourceClaimTemplate):
             return self._normalise_template(told.target, found)
         seen = observations.read(found)
