@@ -32,6 +32,7 @@ from kube.names import (
     TARGET_LABEL,
     WAITING_ANNOTATION,
 )
+from projections.fold import is_clique
 
 Seen = NodeSeen | DaemonPodSeen | CdcSeen | DomainSeen | DaemonSetSeen | ClaimTemplateSeen
 Gone = NodeGone | DaemonPodGone | CdcGone | DomainGone | DaemonSetGone | ClaimTemplateGone
@@ -42,13 +43,20 @@ CAPACITY_VARIABLE = "MAX_NODES_PER_IMEX_DOMAIN"
 def node(found: objects.Node) -> NodeSeen:
     """Read a node."""
     meta = found.metadata
-    clique = meta.labels.get(NODE_CLIQUE_LABEL, "")
+    clique = _clique_label(meta, NODE_CLIQUE_LABEL) or ""
     return NodeSeen(meta.name, meta.uid, meta.resource_version, clique, meta.labels.get(DOMAIN_LABEL, ""))
+
+
+def _clique_label(meta: objects.ObjectMeta, label: str) -> str | None:
+    """Give the label's clique; None if there is none, or text that is no clique ID and so no key of one either."""
+    clique = meta.labels.get(label)
+    return clique if clique is None or clique == "" or is_clique(clique) else None
 
 
 def daemon_pod(found: objects.Pod) -> DaemonPodSeen:
     """Read a daemon pod; it is `undecided` if it carries no clique label, which is not the same as an empty one."""
     meta = found.metadata
+    clique = _clique_label(meta, CLIQUE_LABEL)
     return DaemonPodSeen(
         meta.labels.get(DOMAIN_LABEL, ""),
         found.spec.node_name,
@@ -56,24 +64,30 @@ def daemon_pod(found: objects.Pod) -> DaemonPodSeen:
         meta.name,
         meta.uid,
         meta.resource_version,
-        meta.labels.get(CLIQUE_LABEL, ""),
+        clique or "",
         found.status.pod_ip,
         ready=found.ready,
         terminating=meta.terminating,
         reader=READER_LABEL in meta.labels,
-        undecided=CLIQUE_LABEL not in meta.labels,
+        undecided=clique is None,
     )
 
 
 def cdc(found: objects.ComputeDomainClique) -> CdcSeen:
-    """Read a CDC. Domain and clique are its labels, else the two halves of its name (`<domain UID>.<clique ID>`)."""
+    """Read a CDC. Domain and clique are its labels, else the two halves of its name (`<domain UID>.<clique ID>`).
+
+    Both are empty if that gives no clique ID: such an object is not one that daemons look at.
+    """
     meta = found.metadata
     domain, _, clique = meta.name.partition(".")
+    clique = _clique_label(meta, CLIQUE_LABEL) or clique
+    if not is_clique(clique):
+        clique = ""
     rows = tuple(Row(row.node_name, row.ip_address, row.index, row.status) for row in found.daemons)
     waiting = meta.annotations.get(WAITING_ANNOTATION, "")
     return CdcSeen(
-        meta.labels.get(DOMAIN_LABEL, domain),
-        meta.labels.get(CLIQUE_LABEL, clique),
+        meta.labels.get(DOMAIN_LABEL, domain) if clique else "",
+        clique,
         meta.namespace,
         meta.name,
         meta.uid,

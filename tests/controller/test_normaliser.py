@@ -151,6 +151,14 @@ def test_an_empty_clique_label_is_a_node_without_a_fabric() -> None:
     ]
 
 
+def test_a_clique_label_that_is_no_clique_id_says_nothing() -> None:
+    told = Told()
+    assert told.see(names.NODES, node(101, clique="d0")) == [("d0", NodeSeen("n0", "n0-1", 101, "", "d0"))]
+    assert keys(told.see(names.PODS, pod(102, clique="rack-7"))) == ["d0"]
+    assert told.see(names.CDCS, make.cdc("cdc-1", 103, "d0", "rack-7", [ROW])) == []
+    assert keys(told.see(names.NODES, node(104, clique=CLIQUE))).count(CLIQUE) == 2
+
+
 def test_a_node_without_a_label_gets_its_daemons_clique_and_keeps_it() -> None:
     told = Told()
     told.see(names.NODES, node(101, clique=None))
