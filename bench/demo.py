@@ -218,7 +218,9 @@ async def replay(folder: Path) -> Replay:
             if live is not None:
                 saved.append(live)
                 replayed.append(await _fold_until(log, partition, live.next_offset))
-        return Replay(digest(saved), digest(replayed), await verify(log, dense=True))
+        return Replay(
+            digest(saved), digest(replayed), await verify(log, snapshots, await places.damage(log), dense=True)
+        )
     finally:
         await log.close()
 
