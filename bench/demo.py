@@ -197,7 +197,7 @@ async def _watch_rows(server: ApiServer, plan: Plan, console: Console, joining: 
         done = progress.add_task("rows Ready", total=plan.rows)
         while True:
             rows = [row for cdc in server.store.snapshot(Selector(names.CDCS)) for row in cdc.get("daemons", [])]
-            ready = sum(row["status"] == "Ready" for row in rows)
+            ready = len([row for row in rows if row["status"] == "Ready"])
             progress.update(present, completed=len(rows))
             progress.update(done, completed=ready)
             if ready >= plan.rows or time.perf_counter() > deadline:

@@ -7,7 +7,7 @@ changes threads between reading and folding and keeps less in the processor's ca
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from operator import itemgetter
@@ -45,15 +45,16 @@ async def fill(path: Path, shape: Shape, records: int) -> None:
 
 
 async def measure(path: Path) -> tuple[Table, Table]:
-    """Fold the log twice, measure the stages, and give a table of the stages and one of `apply` by event type.
+    """Fold the log, measure the stages, and give a table of the stages and one of `apply` by event type.
 
     Raises FoldsDiffer.
     """
-    records, *reading = await _read(path)
+    records, *best = await _read(path)
+    reading = (best[0], best[1])
     for _ in range(ROUNDS - 1):
-        reading = min(reading, list((await _read(path))[1:]))
+        reading = min(reading, (await _read(path))[1:])
     folded = [await _fold(path) for _ in range(ROUNDS)]
-    folds, *whole = min(folded, key=itemgetter(1))
+    folds, seconds, cpu = min(folded, key=itemgetter(1))
     if len({digest(each) for each, *_ in folded}) > 1:
         raise FoldsDiffer("two folds of one log differ: a defect of the fold; run `cliquelog verify` on the log")
     if refused := sum(_inadmissible(state) for fold in folds for state in fold.aggregates.values()):
@@ -62,12 +63,12 @@ async def measure(path: Path) -> tuple[Table, Table]:
     by_type = {name: min(seconds[name] for seconds, _ in rounds) for name in rounds[0][0]}
     counts = rounds[0][1]
     applying = sum(by_type.values())
-    rows = [
+    rows: list[tuple[str, float, float]] = [
         ("read", *reading),
         ("decode", *min(_decode(records) for _ in range(ROUNDS))),
         ("hash chain", *min(_chain(records) for _ in range(ROUNDS))),
         ("apply", applying, applying),
-        ("whole: read and fold", *whole),
+        ("whole: read and fold", seconds, cpu),
     ]
     count, size = len(records), sum(len(record.value) for record in records)
     stages = Table(
@@ -79,7 +80,7 @@ async def measure(path: Path) -> tuple[Table, Table]:
     return stages, _types(by_type, counts)
 
 
-async def read_all(log: SqliteLog) -> AsyncIterator[Sequence[Record]]:
+async def read_all(log: SqliteLog) -> AsyncGenerator[Sequence[Record], None]:
     """Give all records of all partitions, in batches as the consumer reads them."""
     for partition in range(log.partitions):
         offset = 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from bench.fold import FoldsDiffer
-from bench.tables import Table
+from bench.tables import Cell, Table
 from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
 from controller.metrics import Metrics
 from controller.normaliser import Normaliser
@@ -36,11 +36,13 @@ async def measure(path: Path, every: int = ConsumerConfig().snapshot_records) ->
         "as kept": lambda end: end // every * every,
         "longest tail": lambda end: max(0, end - every + 1),
     }
-    rows, digests, saves = [], set(), []
+    rows: list[tuple[Cell, ...]] = []
+    digests: set[str] = set()
+    saves: list[Save] = []
     for name, taken in cases.items():
         saves += await _save_snapshots(path, taken)
-        *row, state = await _restore(path)
-        rows.append((name, *row))
+        figures, state = await _restore(path)
+        rows.append((name, *figures))
         digests.add(state)
     if len(digests) > 1:
         raise FoldsDiffer("restores of one log end in different states: run `cliquelog verify` on it")
@@ -85,7 +87,7 @@ def _largest(saves: list[Save]) -> list[str]:
     return [f"largest snapshot {size / 1e6:.2f} MB: encoded in {encoding * 1e3:.1f} ms, saved in {saving * 1e3:.1f} ms"]
 
 
-async def _restore(path: Path) -> tuple[int, int, float, float, float, float, str]:
+async def _restore(path: Path) -> tuple[tuple[Cell, ...], str]:
     """Restore as the controller does, and give the log's records, those folded, MB, the times, and the digest."""
     log = await SqliteLog.open_readonly(path)
     snapshots = SqliteSnapshots(log)
@@ -105,7 +107,7 @@ async def _restore(path: Path) -> tuple[int, int, float, float, float, float, st
     size = sum(len(one.state) for one in found if one is not None)
     tail = records - sum(one.next_offset for one in found if one is not None)
     state = digest([PartitionFold(aggregates=dict(consumer.aggregates)) for consumer in consumers])
-    return records, tail, size / 1e6, restored - began, cpu, seeded - restored, state
+    return (records, tail, size / 1e6, restored - began, cpu, seeded - restored), state
 
 
 def _seed(consumers: list[PartitionConsumer]) -> None:
