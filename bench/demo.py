@@ -197,7 +197,7 @@ async def _watch_rows(server: ApiServer, plan: Plan, console: Console, joining: 
         done = progress.add_task("rows Ready", total=plan.rows)
         while True:
             rows = [row for cdc in server.store.snapshot(Selector(names.CDCS)) for row in cdc.get("daemons", [])]
-            ready = sum(row["status"] == "Ready" for row in rows)
+            ready = len([row for row in rows if row["status"] == "Ready"])
             progress.update(present, completed=len(rows))
             progress.update(done, completed=ready)
             if ready >= plan.rows or time.perf_counter() > deadline:
@@ -218,7 +218,9 @@ async def replay(folder: Path) -> Replay:
             if live is not None:
                 saved.append(live)
                 replayed.append(await _fold_until(log, partition, live.next_offset))
-        return Replay(digest(saved), digest(replayed), await verify(log, dense=True))
+        return Replay(
+            digest(saved), digest(replayed), await verify(log, snapshots, await places.damage(log), dense=True)
+        )
     finally:
         await log.close()
 

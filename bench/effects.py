@@ -46,7 +46,7 @@ def measure(shape: Shape, records: int, seconds: float) -> Table:
 
 
 def _timed(call: Callable[[], object], seconds: float) -> tuple[int, float, float]:
-    took = []
+    took: list[float] = []
     end = time.perf_counter() + seconds
     while not took or time.perf_counter() < end:
         began = time.perf_counter()

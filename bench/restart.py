@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from bench.fold import FoldsDiffer
-from bench.tables import Table
+from bench.tables import Cell, Table
 from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
 from controller.metrics import Metrics
 from controller.normaliser import Normaliser
@@ -36,11 +36,13 @@ async def measure(path: Path, every: int = ConsumerConfig().snapshot_records) ->
         "as kept": lambda end: end // every * every,
         "longest tail": lambda end: max(0, end - every + 1),
     }
-    rows, digests = [], set()
+    rows: list[tuple[Cell, ...]] = []
+    digests: set[str] = set()
+    saves: list[Save] = []
     for name, taken in cases.items():
-        await _save_snapshots(path, taken)
-        *row, state = await _restore(path)
-        rows.append((name, *row))
+        saves += await _save_snapshots(path, taken)
+        figures, state = await _restore(path)
+        rows.append((name, *figures))
         digests.add(state)
     if len(digests) > 1:
         raise FoldsDiffer("restores of one log end in different states: run `cliquelog verify` on it")
@@ -48,13 +50,18 @@ async def measure(path: Path, every: int = ConsumerConfig().snapshot_records) ->
         f"Restart, all partitions, a snapshot every {every:,} records of a partition (goal 2 s at 1,000,000 records)",
         ("snapshots", "log", "folded", "MB", "restore s", "CPU s", "seed s"),
         tuple(rows),
-        (f"digest {digests.pop()[:16]} in every case; MB: the snapshots' size",),
+        (f"digest {digests.pop()[:16]} in every case; MB: the snapshots' size", *_largest(saves)),
     )
 
 
-async def _save_snapshots(path: Path, taken: Taken) -> None:
+Save = tuple[int, float, float]
+"""A snapshot's bytes, the seconds that its encoding took, and those until it was durable."""
+
+
+async def _save_snapshots(path: Path, taken: Taken) -> list[Save]:
     log = await SqliteLog.open(path)
     snapshots = SqliteSnapshots(log)
+    saves = []
     try:
         for partition in range(log.partitions):
             at = taken(await log.end_offset(partition))
@@ -63,12 +70,24 @@ async def _save_snapshots(path: Path, taken: Taken) -> None:
                 for record in await log.read(partition, fold.next_offset, limit=at - fold.next_offset, timeout_s=0):
                     fold.apply(record)
             if at or await snapshots.load(partition) is not None:
-                await snapshots.save(partition, at, fold.snapshot())  # at 0: an empty one replaces the last case's
+                began = time.perf_counter()
+                state = fold.snapshot()
+                encoded = time.perf_counter()
+                await snapshots.save(partition, at, state)  # at 0: an empty one replaces the last case's
+                saves.append((len(state), encoded - began, time.perf_counter() - encoded))
     finally:
         await log.close()
+    return saves
 
 
-async def _restore(path: Path) -> tuple[int, int, float, float, float, float, str]:
+def _largest(saves: list[Save]) -> list[str]:
+    if not saves:
+        return []
+    size, encoding, saving = max(saves)
+    return [f"largest snapshot {size / 1e6:.2f} MB: encoded in {encoding * 1e3:.1f} ms, saved in {saving * 1e3:.1f} ms"]
+
+
+async def _restore(path: Path) -> tuple[tuple[Cell, ...], str]:
     """Restore as the controller does, and give the log's records, those folded, MB, the times, and the digest."""
     log = await SqliteLog.open_readonly(path)
     snapshots = SqliteSnapshots(log)
@@ -88,7 +107,7 @@ async def _restore(path: Path) -> tuple[int, int, float, float, float, float, st
     size = sum(len(one.state) for one in found if one is not None)
     tail = records - sum(one.next_offset for one in found if one is not None)
     state = digest([PartitionFold(aggregates=dict(consumer.aggregates)) for consumer in consumers])
-    return records, tail, size / 1e6, restored - began, cpu, seeded - restored, state
+    return (records, tail, size / 1e6, restored - began, cpu, seeded - restored), state
 
 
 def _seed(consumers: list[PartitionConsumer]) -> None:
