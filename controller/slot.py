@@ -68,9 +68,10 @@ class Slot(msgspec.Struct):
 
         A hold stays too: the wish may have gone because the fold, which has not seen our write, takes the object for
         what it should be. Except after a creation: a later wish to create it means, more likely, that it was seen and
-        deleted since; and should it be there after all, the API server says so.
+        deleted since; and should it be there after all, the API server says so. A doubt stays as well: a write whose
+        answer was lost may have taken effect, whatever is wanted since.
         """
-        self.effect, self.since, self.doubt = None, None, False
+        self.effect, self.since = None, None
         if self.hold is not None and self.hold.base == 0:
             self.hold = None
 
@@ -81,7 +82,7 @@ class Slot(msgspec.Struct):
 
     def question(self) -> None:
         """Ask for a live read before the next write. An Event needs none: its name stands for all that it says."""
-        self.doubt = self.effect is not None and not isinstance(self.effect, PostEvent)
+        self.doubt = self.sent is not None and not isinstance(self.sent[0], PostEvent)
 
     def due(self, pace: Pace) -> float | None:
         """Give the earliest time for the next write or read; None if there is nothing to do."""

@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.coalescer import Coalescer, Depth, Limits
@@ -472,7 +472,19 @@ class Machine:
         self.bench.done(Failed("answer lost", None) if fault == 2 else outcome)
 
 
+LOST_WHILE_UNWANTED = [
+    ("change", 1),
+    ("pass", 1),
+    ("work", 0),
+    ("change", 0),
+    ("answer", 2),
+    ("change", 1),
+    ("write", 0),
+]
+
+
 @given(steps)
+@example(LOST_WHILE_UNWANTED)
 @settings(max_examples=300, deadline=None)
 def test_whatever_the_order_of_events_we_never_conflict_with_ourselves_and_end_with_what_is_wanted(
     sequence: list[tuple[str, int]],
