@@ -19,6 +19,7 @@ def cleanup(state: DomainState, settings: Settings) -> Iterator[AnyEffect]:
     """Give the writes that take away what there is.
 
     CDCs wait for the last daemon pod: while one lives, its row tells the other daemons where it is. Nothing else waits.
+    (The API server's garbage collector does not either: it takes a CDC that the DaemonSet owns once that is gone.)
     """
     for template in state.templates:
         if template.owned:
