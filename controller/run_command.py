@@ -74,10 +74,10 @@ class Listen(click.ParamType):
 )
 @click.option(
     "--daemons",
-    type=click.Choice(["cliquelog", "upstream"]),
-    default="cliquelog",
+    type=click.Choice(["upstream", "cliquelog"]),
+    default="upstream",
     show_default=True,
-    help="What the image holds: our daemon, which only reads its row, or upstream's, which writes it too.",
+    help="What the image holds: upstream's daemon, which writes its row too, or ours, which only reads it.",
 )
 @click.option("--daemon-priority-class", default="", help="PriorityClass of the daemons.")
 @click.option(

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+import uuid
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,22 +22,24 @@ class Controller:
     """One controller process on a sandbox."""
 
     def __init__(self, sandbox: Sandbox, log: Path, *options: str) -> None:
-        self._port = free_port()
+        self._port = 0
         self.log = log
-        self.output = log.with_suffix(f".{self._port}.log")
+        self.output = log.with_name(f"{log.name}.{uuid.uuid4().hex[:8]}.log")
         kubeconfig = sandbox.controller_kubeconfig()
         self._command = [
             *(sys.executable, "-m", "controller", "run", "--log", f"sqlite:{log}"),
             *("--kubeconfig", str(kubeconfig), "--namespace", sandbox.driver_namespace),
-            *("--image-name", "example.invalid/daemon", "--http-endpoint", f"127.0.0.1:{self._port}"),
+            *("--image-name", "example.invalid/daemon", "--daemons", "cliquelog"),
             *options,
         ]
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start it, without waiting."""
+        """Start it, without waiting. Its port is free now, which that of an earlier life need not be any more."""
+        self._port = free_port()
+        command = [*self._command, "--http-endpoint", f"127.0.0.1:{self._port}"]
         with self.output.open("ab") as output:
-            self._process = await asyncio.create_subprocess_exec(*self._command, stdout=output, stderr=output)
+            self._process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
 
     async def ready(self) -> None:
         """Wait until it says that it is ready."""
@@ -106,3 +109,5 @@ class Controller:
             if self._process.returncode is None:
                 self._process.kill()
             await self._process.wait()
+        if error is not None:
+            print(self.output.read_text()[-4000:])
