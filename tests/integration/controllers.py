@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,12 +21,14 @@ ENDS_S = 30.0
 class Controller:
     """One controller process on a sandbox."""
 
-    def __init__(self, sandbox: Sandbox, log: Path, *options: str) -> None:
+    def __init__(self, sandbox: Sandbox, log: Path, *options: str, prefix: Sequence[str] = ()) -> None:
+        """`prefix` is a command that runs the controller, such as one that mounts something for it."""
         self._port = free_port()
         self.log = log
         self.output = log.with_suffix(f".{self._port}.log")
         kubeconfig = sandbox.controller_kubeconfig()
         self._command = [
+            *prefix,
             *(sys.executable, "-m", "controller", "run", "--log", f"sqlite:{log}"),
             *("--kubeconfig", str(kubeconfig), "--namespace", sandbox.driver_namespace),
             *("--image-name", "example.invalid/daemon", "--http-endpoint", f"127.0.0.1:{self._port}"),
@@ -58,6 +61,17 @@ class Controller:
                 return answer.status, await answer.text()
         except aiohttp.ClientError as error:
             return 0, str(error)
+
+    @property
+    def pid(self) -> int:
+        """Its process ID."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def unready(self) -> str:
+        """Give why it says that it is not ready; empty if it is."""
+        async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:
+            return "" if answer.status == 200 else await answer.text()
 
     async def metrics(self) -> str:
         """Give its metrics."""
