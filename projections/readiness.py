@@ -7,7 +7,7 @@ is for our own daemons only (rule 6): one of the upstream driver would enter it 
 from msgspec.structs import replace
 
 from eventlog.events import Row
-from projections.clique import Membership, Pod, pod_on, row_is_dead, row_is_evidence
+from projections.clique import Membership, Pod, pod_on, row_is_dead
 
 READY = "Ready"
 NOT_READY = "NotReady"
@@ -26,8 +26,17 @@ def row_for(membership: Membership, node: str, index: int) -> Row | None:
 
 
 def _row_without_pod(membership: Membership, node: str, index: int, observed: Row | None) -> Row | None:
-    """Give the row of a member without a daemon: known by its label, or by the row itself."""
-    if observed is not None and row_is_evidence(membership, node):
+    """Give the row of a member without a daemon that we know: by its label, or by the row itself.
+
+    A row with an address stands until its daemon is known to be gone: the pod's events may be later than the CDC's
+    (failure case A12), and absence is not deletion (rule 4).
+    """
+    if (
+        observed is not None
+        and observed.ip
+        and node not in membership.leaving
+        and not row_is_dead(membership, observed)
+    ):
         return replace(observed, index=index)
     if membership.daemon_set is not None and membership.daemon_set.reader:
         return Row(node, "", index, NOT_READY)

@@ -1,7 +1,10 @@
 """What a user gets wrong is answered with one sentence, which names the object and the mend, and an exit code."""
 
+import asyncio
 import socket
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +17,7 @@ from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODE
 from simulation.apiserver import ApiServer
 from tests.controller.bad_input import answer, refused_run, write_kubeconfig
 from tests.kube.serving import served
+from tests.mounts import FULL, READ_ONLY, mounted
 
 WATCHED = (CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS)
 
@@ -166,3 +170,44 @@ async def test_a_number_of_partitions_other_than_the_logs_is_refused(log: Path, 
     await new_log(log)
     said = await refused_run(log, nowhere, "--partitions", "3", code=LOG)
     assert said == f"{log} has 2 partitions, fixed when it was created, and 3 were asked for; ask for 2"
+
+
+def mounting(script: str, folder: Path) -> tuple[str, ...]:
+    prefix = mounted(script, folder)
+    if not prefix:
+        pytest.skip("no right to mount here; tests/eventlog shows what the adapter says")
+    return prefix
+
+
+async def test_a_log_in_a_read_only_place_is_named(tmp_path: Path, nowhere: Path) -> None:
+    place = tmp_path / "read-only"
+    place.mkdir()
+    prefix = mounting(READ_ONLY, place)
+    for name in ("new.sqlite", "old.sqlite"):
+        if name.startswith("old"):
+            await new_log(place / name)
+        said = await refused_run(place / name, nowhere, code=LOG, prefix=prefix)
+        assert str(place / name) in said
+        assert "read-only" in said or "check the rights" in said
+
+
+def test_a_log_that_is_read_only_can_be_verified(tmp_path: Path) -> None:
+    place = tmp_path / "read-only"
+    place.mkdir()
+    asyncio.run(new_log(place / "log.sqlite"))
+    done = subprocess.run(
+        [*mounting(READ_ONLY, place), sys.executable, "-m", "controller", "verify", f"sqlite:{place}/log.sqlite"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("records     0 in 2 partitions")
+
+
+async def test_a_new_log_on_a_full_disk_is_named(tmp_path: Path, nowhere: Path) -> None:
+    place = tmp_path / "full"
+    place.mkdir()
+    said = await refused_run(place / "log.sqlite", nowhere, code=LOG, prefix=mounting(FULL, place))
+    assert str(place / "log.sqlite") in said
+    assert "disk is full" in said

@@ -8,16 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.mounts import may_mount
+
 FILL = Path(__file__).parent / "fill.py"
-
-
-def may_mount(folder: Path) -> list[str]:
-    """Give the command prefix that grants the right to mount, for one process tree only; empty if nothing does."""
-    for prefix in (["unshare", "--mount"], ["unshare", "--mount", "--user", "--map-root-user"]):
-        trial = [*prefix, "mount", "-t", "tmpfs", "cliquelog-test", str(folder)]
-        if subprocess.run(trial, capture_output=True, check=False).returncode == 0:
-            return prefix
-    return []
 
 
 def fill(command: list[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,12 +22,14 @@ ENDS_S = 30.0
 class Controller:
     """One controller process on a sandbox."""
 
-    def __init__(self, sandbox: Sandbox, log: Path, *options: str) -> None:
+    def __init__(self, sandbox: Sandbox, log: Path, *options: str, prefix: Sequence[str] = ()) -> None:
+        """`prefix` is a command that runs the controller, such as one that mounts something for it."""
         self._port = 0
         self.log = log
         self.output = log.with_name(f"{log.name}.{uuid.uuid4().hex[:8]}.log")
         kubeconfig = sandbox.controller_kubeconfig()
         self._command = [
+            *prefix,
             *(sys.executable, "-m", "controller", "run", "--log", f"sqlite:{log}"),
             *("--kubeconfig", str(kubeconfig), "--namespace", sandbox.driver_namespace),
             *("--image-name", "example.invalid/daemon", "--daemons", "cliquelog"),
@@ -61,6 +64,17 @@ class Controller:
                 return answer.status, await answer.text()
         except aiohttp.ClientError as error:
             return 0, str(error)
+
+    @property
+    def pid(self) -> int:
+        """Its process ID."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def unready(self) -> str:
+        """Give why it says that it is not ready; empty if it is."""
+        async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:
+            return "" if answer.status == 200 else await answer.text()
 
     async def metrics(self) -> str:
         """Give its metrics."""

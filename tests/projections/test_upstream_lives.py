@@ -1,6 +1,7 @@
 """A daemon of the upstream driver that starts anew may choose another index than it had; then that one stands."""
 
 from eventlog.events import Row
+from projections.effects import WriteCdc
 from projections.index import propose
 from tests.projections.world import SETTINGS, WATCHES, WRITER, Pod, World
 
@@ -24,6 +25,16 @@ class Clique(World):
         _, _, rows, waiting = self.cdcs[WRITER]
         self.put_cdc(WRITER, {node: row for node, row in rows.items() if node != pod.node}, waiting)
         self.delete_pod(pod)
+
+    def write(self, effect: WriteCdc) -> bool:
+        """Send a write, which must leave the rows of living daemons at the index that they started with."""
+        before = self.cdcs[effect.domain][2] if effect.domain in self.cdcs else {}
+        rows = {row.node: row for row in effect.rows}
+        for pod in self.living(effect.domain):
+            row = before.get(pod.node)
+            if row is not None and row.ip == pod.ip and row.index == pod.index is not None:
+                assert rows[pod.node].index == pod.index, f"{pod.node}: {pod.index} became {rows[pod.node].index}"
+        return super().write(effect)
 
     def act(self) -> None:
         """Let the controller see everything and act until it is content."""
@@ -84,3 +95,23 @@ def test_a_node_whose_index_a_newcomer_took_before_its_daemon_came_back_gets_ano
     clique.start_daemon("n0", "ip-2")
     clique.act()
     assert clique.indices() == {"n1": 0, "n0": 1}
+
+
+def test_a_row_stays_while_the_events_of_its_pod_are_later_than_the_cliques() -> None:
+    clique = Clique()
+    clique.label("n0", WRITER)
+    clique.label("n1", WRITER)
+    clique.act()  # indices are assigned beforehand, by the nodes' labels
+    seen = clique.start_daemon("n0", "ip-0")
+    clique.act()
+    late, clique.queues["pods"] = clique.queues["pods"], []
+    clique.start_daemon("n1", "ip-1")
+    late, clique.queues["pods"] = clique.queues["pods"], late
+    seen.ready = True
+    clique.show(seen)
+    clique.act()
+    assert set(clique.rows()) == {"n0", "n1"}
+    assert clique.rows()["n0"].status == "Ready"
+    clique.queues["pods"].extend(late)
+    clique.act()
+    assert clique.indices() == {"n0": 0, "n1": 1}

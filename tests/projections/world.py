@@ -176,16 +176,5 @@ class World:
         if (version, uid) != (effect.resource_version, effect.uid):
             return False
         self.writes += 1
-        rows = {row.node: row for row in effect.rows}
-        if not self.queues["pods"]:
-            self.check_indices_are_kept(effect.domain, rows)
-        self.put_cdc(effect.domain, rows, effect.waiting)
+        self.put_cdc(effect.domain, {row.node: row for row in effect.rows}, effect.waiting)
         return True
-
-    def check_indices_are_kept(self, domain: str, rows: dict[str, Row]) -> None:
-        """Check that a write which knows of every pod leaves living daemons' rows at the index they started with."""
-        before = self.cdcs[domain][2] if domain in self.cdcs else {}
-        for pod in self.living(domain):
-            row = before.get(pod.node)
-            if row is not None and row.ip == pod.ip and row.index == pod.index is not None:
-                assert rows[pod.node].index == pod.index, f"{pod.node}: {pod.index} became {rows[pod.node].index}"
