@@ -90,23 +90,19 @@ class Holding(msgspec.Struct, frozen=True):
     """A node's index, held (`active`) or remembered.
 
     `since` is the sequence at which it was given or released. `published`: a CDC was observed that shows it, so a
-    daemon may be using it. `settled`: the node was a member for another reason than its row alone, so the row is no
-    longer evidence.
+    daemon may be using it.
     """
 
     index: int
     active: bool
     since: int
     published: bool = False
-    settled: bool = True
 
 
 class Membership(msgspec.Struct, frozen=True):
     """One ComputeDomain in one clique. `known`: the ComputeDomain itself was observed; `terminating`: it is going.
 
-    At most one holding per index: taking an index that is remembered for another node ends that memory. `leaving` names
-    the nodes (sorted) whose index was released while the CDC still shows their row: until it is observed to be out, the
-    row is ours to remove and nobody's claim.
+    At most one holding per index: taking an index that is remembered for another node ends that memory.
     """
 
     known: bool = False
@@ -119,7 +115,6 @@ class Membership(msgspec.Struct, frozen=True):
     cdc_version: int = 0
     holdings: dict[str, Holding] = {}
     waiting: dict[str, int] = {}
-    leaving: tuple[str, ...] = ()
     tombstones: tuple[Tombstone, ...] = ()
 
 
@@ -162,27 +157,28 @@ def has_pod(membership: Membership, node: str) -> bool:
 
 def row_is_dead(membership: Membership, row: Row) -> bool:
     """Say whether the row is what a pod left behind that is known to be gone."""
-    if row.ip:
-        for stone in membership.tombstones:
-            if stone.ip == row.ip and stone.node == row.node:
-                return True
+    if not row.ip:
+        return False
+    for stone in membership.tombstones:
+        if stone.ip == row.ip and stone.node == row.node:
+            return not _has_address(membership, row)
     return False
+
+
+def _has_address(membership: Membership, row: Row) -> bool:
+    """Say whether a daemon on the row's node has the row's address: addresses are used again."""
+    return any(pod.node == row.node and pod.ip == row.ip for pod in membership.pods.values())
 
 
 def row_is_evidence(membership: Membership, node: str) -> bool:
     """Say whether the node's row in the CDC is a reason to take the node for a member.
 
-    A row that another writer placed is: its daemon runs, though its pod was not seen yet (failure case A12). A row that
-    we maintain is not, nor one whose pod is known to be gone, nor one that we are about to remove, nor one without an
-    address: nobody but us places those, and it may come back to us late from a write that we have thought better of.
+    A row with an address is: the daemon that has it runs, though its pod was not seen yet (failure case A12), or it is
+    known to be gone, and then the row is dead. A row without an address is none: nobody but us places those, and it may
+    come back to us late from a write that we have thought better of.
     """
-    if membership.cdc is None:
-        return False
-    row = membership.cdc.rows.get(node)
-    if row is None or not row.ip or node in membership.leaving or row_is_dead(membership, row):
-        return False
-    holding = membership.holdings.get(node)
-    return holding is None or not holding.active or not holding.settled
+    row = membership.cdc.rows.get(node) if membership.cdc is not None else None
+    return row is not None and bool(row.ip) and not row_is_dead(membership, row)
 
 
 def is_member(state: CliqueState, domain: str, node: str) -> bool:

@@ -31,9 +31,9 @@ def desired_rows(state: CliqueState, domain: str) -> dict[str, Row]:
 
 
 def _is_over(state: CliqueState, domain: str, row: Row) -> bool:
-    """Say whether a row without a holding is to go: its node waits, its index was released, or its daemon is gone."""
+    """Say whether a row without a holding is to go: its node waits, or is no member any more."""
     membership = state.domains[domain]
-    if row.node in membership.waiting or row.node in membership.leaving:
+    if row.node in membership.waiting:
         return True
     return (row_is_dead(membership, row) or not row.ip) and not is_member(state, domain, row.node)
 

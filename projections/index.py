@@ -36,12 +36,13 @@ def adoptable(state: CliqueState, domain: str, row: Row, capacity: int) -> bool:
     own = membership.holdings.get(row.node)
     if own is not None and own.active and (own.published or own.index == row.index):
         return False  # the usual case, so it is asked before what must be searched for
-    if row.node in membership.leaving or row_is_dead(membership, row):
+    if row_is_dead(membership, row):
         return False
     holder = holder_of(membership, row.index)
-    if holder is not None and membership.holdings[holder].published:
+    if holder is not None and (membership.holdings[holder].published or not row.ip):
         return False
-    return is_member(state, domain, row.node)
+    # A row without an address is ours, of a life of which the log knows nothing; else the log knows better.
+    return is_member(state, domain, row.node) and (bool(row.ip) or own is None)
 
 
 def objection(state: CliqueState, decision: Decision) -> str:
@@ -141,32 +142,20 @@ def _given(state: CliqueState, membership: Membership, decision: IndexAssigned |
     """Give the index to the node; whoever else remembers it, or holds it unshown, loses it."""
     adopted = isinstance(decision, IndexAdopted)
     row = membership.cdc.rows.get(decision.node) if membership.cdc is not None else None
-    settled = any(pod.node == decision.node for pod in membership.pods.values()) or (
-        decision.node in state.nodes and state.nodes[decision.node].domain == decision.domain
-    )
-    holding = Holding(
-        decision.index,
-        active=True,
-        since=state.sequence,
-        published=adopted or (row is not None and row.index == decision.index),
-        settled=settled,
-    )
+    shown = row is not None and row.index == decision.index and not row_is_dead(membership, row)
+    holding = Holding(decision.index, active=True, since=state.sequence, published=adopted or shown)
     others = {
         node: held
         for node, held in membership.holdings.items()
         if node != decision.node and held.index != decision.index
     }
     waiting = {node: since for node, since in membership.waiting.items() if node != decision.node}
-    leaving = tuple(node for node in membership.leaving if node != decision.node)
-    return replace(membership, holdings={**others, decision.node: holding}, waiting=waiting, leaving=leaving)
+    return replace(membership, holdings={**others, decision.node: holding}, waiting=waiting)
 
 
 def _released(state: CliqueState, membership: Membership, decision: IndexReleased) -> Membership:
     holding = Holding(decision.index, active=False, since=state.sequence)
-    leaving = membership.leaving
-    if membership.cdc is not None and decision.node in membership.cdc.rows:
-        leaving = tuple(sorted({*leaving, decision.node}))
-    return replace(membership, holdings={**membership.holdings, decision.node: holding}, leaving=leaving)
+    return replace(membership, holdings={**membership.holdings, decision.node: holding})
 
 
 class _Draft:

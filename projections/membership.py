@@ -76,8 +76,8 @@ def _with_node(state: CliqueState, name: str, node: Node, before: Node | None) -
     if len(nodes) > NODES_MAX:
         nodes = _without_oldest_guard(nodes)
     state = replace(state, nodes=nodes)
-    if node.domain:
-        state = _with_domain(state, node.domain, _settle(state.domains.get(node.domain, _NEW), name))
+    if node.domain and node.domain not in state.domains:
+        state = _with_domain(state, node.domain, _NEW)
     if before is not None and before.domain and before.domain != node.domain:
         state = _pruned(state, before.domain)
     return state
@@ -111,13 +111,10 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
         event.reader,
         state.sequence if known is None else known.since,
     )
-    holdings = _settled(membership.holdings, event.node)
     tombstones = membership.tombstones
     if known is None and any(t.uid == event.uid for t in tombstones):
         tombstones = tuple(t for t in tombstones if t.uid != event.uid)
-    changed = _membership(
-        membership, pods={**membership.pods, event.uid: pod}, holdings=holdings, tombstones=tombstones
-    )
+    changed = _membership(membership, pods={**membership.pods, event.uid: pod}, tombstones=tombstones)
     return _with_domain(state, event.domain, _life_ended(changed, pod))
 
 
@@ -131,10 +128,10 @@ def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
     if event.uid:
         if known is not None and known.resource_version > event.resource_version:
             return state
-        ip = known.ip if known is not None else ""
         if known is not None:
             pods = pods.copy()
             del pods[event.uid]
+        ip = (known.ip if known is not None else "") or _address_left(membership.cdc, pods, event)
     else:
         row = membership.cdc.rows.get(event.node) if membership.cdc is not None else None
         if row is None:
@@ -146,6 +143,18 @@ def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
     if known is not None:
         changed = _life_ended(changed, known)
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
+
+
+def _address_left(cdc: Cdc | None, pods: dict[str, Pod], event: DaemonPodGone) -> str:
+    """Give the address in the row that a pod left which went before its own address was seen; empty if there is none.
+
+    The row is its own if the CDC is not newer than the deletion: the next daemon came after it. Here alone the versions
+    of two kinds are compared, which etcd counts in one row; where it does not, a complete list of pods tells.
+    """
+    row = cdc.rows.get(event.node) if cdc is not None else None
+    if cdc is None or row is None or cdc.resource_version > event.resource_version:
+        return ""
+    return "" if any(pod.node == row.node and pod.ip == row.ip for pod in pods.values()) else row.ip
 
 
 def _life_ended(membership: Membership, pod: Pod) -> Membership:
@@ -193,11 +202,27 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
     }
     if shown:
         holdings = {**holdings, **shown}
-    leaving = membership.leaving
-    if leaving:
-        leaving = tuple([node for node in leaving if node in rows])
-    changed = _membership(membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, leaving=leaving)
+    tombstones = _with_addresses(membership, cdc)
+    changed = _membership(
+        membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, tombstones=tombstones
+    )
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
+
+
+def _with_addresses(membership: Membership, cdc: Cdc) -> tuple[Tombstone, ...]:
+    """Give the tombstones with the addresses in rows of this CDC that pods left before theirs were seen."""
+    version = cdc.resource_version
+    if not any(not stone.ip and stone.resource_version >= version for stone in membership.tombstones):
+        return membership.tombstones
+    return tuple(
+        replace(stone, ip=cdc.rows[stone.node].ip)
+        if not stone.ip
+        and stone.resource_version >= version
+        and stone.node in cdc.rows
+        and not any(pod.ip == cdc.rows[stone.node].ip for pod in membership.pods.values())
+        else stone
+        for stone in membership.tombstones
+    )
 
 
 def _is_of_an_ended_life(membership: Membership, row: Row) -> bool:
@@ -215,7 +240,7 @@ def cdc_gone(state: CliqueState, event: CdcGone) -> CliqueState:
         return state
     if membership.cdc is not None and _another(membership.cdc, event.uid):
         return state
-    changed = replace(membership, cdc=None, cdc_version=event.resource_version, leaving=())
+    changed = replace(membership, cdc=None, cdc_version=event.resource_version)
     return _pruned(_with_domain(state, event.domain, changed), event.domain)
 
 
@@ -278,7 +303,6 @@ def _membership(  # the hot path's replace(): half its time, checked by the type
     cdc: Cdc | None = None,
     cdc_version: int | None = None,
     holdings: dict[str, Holding] | None = None,
-    leaving: tuple[str, ...] | None = None,
     tombstones: tuple[Tombstone, ...] | None = None,
 ) -> Membership:
     return Membership(
@@ -292,7 +316,6 @@ def _membership(  # the hot path's replace(): half its time, checked by the type
         before.cdc_version if cdc_version is None else cdc_version,
         before.holdings if holdings is None else holdings,
         before.waiting,
-        before.leaving if leaving is None else leaving,
         before.tombstones if tombstones is None else tombstones,
     )
 
@@ -304,18 +327,6 @@ def _buried_at(tombstones: tuple[Tombstone, ...], uid: str) -> int:
         if stone.uid == uid and stone.resource_version > newest:
             newest = stone.resource_version
     return newest
-
-
-def _settle(membership: Membership, node: str) -> Membership:
-    holdings = _settled(membership.holdings, node)
-    return membership if holdings is membership.holdings else _membership(membership, holdings=holdings)
-
-
-def _settled(holdings: dict[str, Holding], node: str) -> dict[str, Holding]:
-    holding = holdings.get(node)
-    if holding is None or holding.settled:
-        return holdings
-    return {**holdings, node: replace(holding, settled=True)}
 
 
 def _pruned(state: CliqueState, domain: str) -> CliqueState:

@@ -17,7 +17,7 @@ from projections.domain import DomainState
 from projections.fold import Aggregate, apply
 from projections.visibility import ControllerState, WatchState
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 1
 """Version of the snapshot's form. Another one is not read: the log is folded from its beginning instead."""
 
 

@@ -7,7 +7,7 @@ is for our own daemons only (rule 6): one of the upstream driver would enter it 
 from msgspec.structs import replace
 
 from eventlog.events import Row
-from projections.clique import Membership, Pod, pod_on, row_is_dead
+from projections.clique import Membership, Pod, pod_on, row_is_dead, row_is_evidence
 
 READY = "Ready"
 NOT_READY = "NotReady"
@@ -31,12 +31,7 @@ def _row_without_pod(membership: Membership, node: str, index: int, observed: Ro
     A row with an address stands until its daemon is known to be gone: the pod's events may be later than the CDC's
     (failure case A12), and absence is not deletion (rule 4).
     """
-    if (
-        observed is not None
-        and observed.ip
-        and node not in membership.leaving
-        and not row_is_dead(membership, observed)
-    ):
+    if observed is not None and row_is_evidence(membership, node):
         return replace(observed, index=index)
     if membership.daemon_set is not None and membership.daemon_set.reader:
         return Row(node, "", index, NOT_READY)

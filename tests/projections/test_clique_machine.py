@@ -209,7 +209,7 @@ def to_record(offset: int, event: msgspec.Struct) -> Record:
 
 
 TestCliqueMachine = CliqueMachine.TestCase
-TestCliqueMachine.settings = settings(max_examples=300, stateful_step_count=50)
+TestCliqueMachine.settings = settings(max_examples=250, stateful_step_count=50)
 
 
 def test_an_empty_clique_proposes_nothing() -> None:

@@ -176,5 +176,15 @@ class World:
         if (version, uid) != (effect.resource_version, effect.uid):
             return False
         self.writes += 1
+        self._check_that_no_living_row_goes(effect)
         self.put_cdc(effect.domain, {row.node: row for row in effect.rows}, effect.waiting)
         return True
+
+    def _check_that_no_living_row_goes(self, effect: WriteCdc) -> None:
+        """Judge a write by the truth, which the writer may not know yet: no row goes that a living daemon has."""
+        shown = self.cdcs[effect.domain][2] if effect.domain in self.cdcs else {}
+        written = {row.node for row in effect.rows}
+        for pod in self.pods.values():
+            row = shown.get(pod.node)
+            if pod.domain == effect.domain and not pod.terminating and pod.ip and row is not None and row.ip == pod.ip:
+                assert pod.node in written or pod.node in effect.waiting, f"{effect} drops the row of {pod.node}"
