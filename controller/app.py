@@ -7,6 +7,7 @@ folded is saved, the Lease released, the log closed.
 
 import asyncio
 import random
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from structlog.typing import FilteringBoundLogger
@@ -81,7 +82,11 @@ class Controller:
             workers=config.workers,
         )
         self._consumers = [self._consumer(partition, snapshots) for partition in range(log.partitions)]
+        self._metrics.watch_rows(self._count_rows)
         self._elector = Elector(client, clock, rng, logger, config.lease) if config.lease is not None else None
+
+    def _count_rows(self) -> Counter[str]:
+        return sum((consumer.count_rows() for consumer in self._consumers), Counter())
 
     def _consumer(self, partition: int, snapshots: SnapshotStore) -> PartitionConsumer:
         return PartitionConsumer(

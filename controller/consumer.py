@@ -9,6 +9,7 @@ acting is what begins once the view of the cluster is complete.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
@@ -21,7 +22,7 @@ from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable, LogUnre
 from eventlog.record import Position, Record
 from kube.clock import Clock
 from projections.clique import CliqueState
-from projections.desired import clique_effects
+from projections.desired import clique_effects, desired_rows
 from projections.domain import DomainState
 from projections.effects import AnyEffect, Target
 from projections.fold import Aggregate
@@ -152,6 +153,16 @@ class PartitionConsumer:
     def aggregates(self) -> Mapping[str, Aggregate]:
         """The folded state by key."""
         return self._fold.aggregates
+
+    def count_rows(self) -> Counter[str]:
+        """Count the rows that the folded state wants, by status."""
+        return Counter(
+            row.status
+            for state in self._fold.aggregates.values()
+            if isinstance(state, CliqueState)
+            for domain in state.domains
+            for row in desired_rows(state, domain).values()
+        )
 
     async def restore(self) -> None:
         """Load the newest snapshot and fold the rest of the partition. Raises LogError."""

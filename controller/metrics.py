@@ -6,7 +6,7 @@ verbs, statuses, event types; never names of objects.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -80,10 +80,10 @@ class Metrics:
         """Count a gap in the watch of a kind."""
         self._gaps.labels(resource).inc()
 
-    def rows(self, ready: int, not_ready: int) -> None:
-        """Set how many rows the folded state wants, by status."""
-        self._rows.labels("Ready").set(ready)
-        self._rows.labels("NotReady").set(not_ready)
+    def watch_rows(self, count: Callable[[], Mapping[str, int]]) -> None:
+        """Take the number of rows that the folded state wants, by status, whenever the metrics are read."""
+        for status in ("Ready", "NotReady"):
+            self._rows.labels(status).set_function(functools.partial(_rows_of, count, status))
 
     def leading(self, *, leads: bool) -> None:
         """Set whether this process leads."""
@@ -101,3 +101,7 @@ class Metrics:
 
 def _count(depth: Callable[[], Depth], state: str) -> float:
     return float(getattr(depth(), state))
+
+
+def _rows_of(count: Callable[[], Mapping[str, int]], status: str) -> float:
+    return float(count().get(status, 0))

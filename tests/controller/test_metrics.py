@@ -15,7 +15,7 @@ def used() -> Metrics:
     metrics.inadmissible("index-assigned")
     metrics.relist("pods", "start")
     metrics.gap("pods")
-    metrics.rows(17, 1)
+    metrics.watch_rows(lambda: {"Ready": 17, "NotReady": 1})
     return metrics
 
 
