@@ -259,11 +259,18 @@ class Normaliser:
             yield from self._orphaned_domains(self._domains_before_list - absent, version)
 
     def _orphaned_rows(self, version: int) -> Iterator[Keyed]:
-        """Tell the rows whose daemon is gone: seen before the list began, unchanged, and without a pod in it."""
-        pods = {(routing.domain_of(known.seen), node_of(known.seen)) for known in self._catalogue.all("pods")}
+        """Tell the rows whose daemon is gone: seen before the list began, unchanged, and without a pod in it.
+
+        A pod on the node is the row's if it has the row's address, or none yet.
+        """
+        pods = {
+            (seen.domain, seen.node, seen.ip)
+            for known in self._catalogue.all("pods")
+            if isinstance(seen := known.seen, DaemonPodSeen)
+        }
         for row in sorted(self._rows_before_list & set(self._catalogue.rows())):
-            domain, clique, node, _ = row
-            if (domain, node) not in pods:
+            domain, clique, node, address = row
+            if not {(domain, node, address), (domain, node, "")} & pods:
                 yield clique, DaemonPodGone(domain, node, "", version, inferred=NO_POD)
 
     def _orphaned_domains(self, before: set[str], version: int) -> Iterator[Keyed]:

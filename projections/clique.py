@@ -89,14 +89,20 @@ class DaemonSet(msgspec.Struct, frozen=True):
 class Holding(msgspec.Struct, frozen=True):
     """A node's index, held (`active`) or remembered.
 
-    `since` is the sequence at which it was given or released. `published`: a CDC was observed that shows it, so a
-    daemon may be using it.
+    `since` is the sequence at which it was given or released. `shown_to` is the address of the row in which a CDC was
+    observed to show it: the daemon of that address may be using it. It is empty for a row without an address (our own
+    daemons read what they are shown, whoever they are), and None while nobody was shown it.
     """
 
     index: int
     active: bool
     since: int
-    published: bool = False
+    shown_to: str | None = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether some daemon may be using the index."""
+        return self.shown_to is not None
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -161,13 +167,20 @@ def row_is_dead(membership: Membership, row: Row) -> bool:
         return False
     for stone in membership.tombstones:
         if stone.ip == row.ip and stone.node == row.node:
-            return not _has_address(membership, row)
+            return not has_address(membership, row)
     return False
 
 
-def _has_address(membership: Membership, row: Row) -> bool:
+def has_address(membership: Membership, row: Row) -> bool:
     """Say whether a daemon on the row's node has the row's address: addresses are used again."""
     return any(pod.node == row.node and pod.ip == row.ip for pod in membership.pods.values())
+
+
+def chooses_itself(membership: Membership, node: str) -> bool:
+    """Say whether the node's daemons write their rows themselves, as upstream's do, or read what they are shown."""
+    if membership.daemon_set is not None and membership.daemon_set.reader:
+        return False
+    return not any(pod.reader and pod.node == node for pod in membership.pods.values())
 
 
 def row_is_evidence(membership: Membership, node: str) -> bool:

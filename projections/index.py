@@ -12,7 +12,7 @@ All three are pure, and `propose` never gives a decision that `objection` would 
 from msgspec.structs import replace
 
 from eventlog.events import Decision, IndexAdopted, IndexAssigned, IndexRefused, IndexReleased, Row
-from projections.clique import CliqueState, Holding, Membership, is_member, members, row_is_dead
+from projections.clique import CliqueState, Holding, Membership, chooses_itself, is_member, members, row_is_dead
 from projections.settings import Settings
 
 
@@ -27,19 +27,23 @@ def holder_of(membership: Membership, index: int) -> str | None:
 def adoptable(state: CliqueState, domain: str, row: Row, capacity: int) -> bool:
     """Say whether a row that another writer placed may stand with its index.
 
-    It may unless the index is out of range or shown to a daemon as somebody else's, or the row's own node was shown
-    another one, or is no member, or the row is what is left of a daemon that is gone.
+    It may unless the index is out of range or shown to a daemon as somebody else's, or the daemon of the row's address
+    was shown another one, or the node is no member, or the row is what is left of a daemon that is gone. A row of a new
+    address is of a daemon in a new life, whatever its node held before (its pod's events may be later than the CDC's).
     """
     membership = state.domains[domain]
     if row.index is None or not 0 <= row.index < capacity:
         return False
     own = membership.holdings.get(row.node)
-    if own is not None and own.active and (own.published or own.index == row.index):
-        return False  # the usual case, so it is asked before what must be searched for
+    if own is not None and own.active:
+        if own.index == row.index or own.shown_to == row.ip:
+            return False  # the usual case, so it is asked before what must be searched for
+        if own.shown and not chooses_itself(membership, row.node):
+            return False
     if row_is_dead(membership, row):
         return False
     holder = holder_of(membership, row.index)
-    if holder is not None and (membership.holdings[holder].published or not row.ip):
+    if holder is not None and holder != row.node and (membership.holdings[holder].shown or not row.ip):
         return False
     # A row without an address is ours, of a life of which the log knows nothing; else the log knows better.
     return is_member(state, domain, row.node) and (bool(row.ip) or own is None)
@@ -143,7 +147,8 @@ def _given(state: CliqueState, membership: Membership, decision: IndexAssigned |
     adopted = isinstance(decision, IndexAdopted)
     row = membership.cdc.rows.get(decision.node) if membership.cdc is not None else None
     shown = row is not None and row.index == decision.index and not row_is_dead(membership, row)
-    holding = Holding(decision.index, active=True, since=state.sequence, published=adopted or shown)
+    shown_to = row.ip if row is not None and (adopted or shown) else None
+    holding = Holding(decision.index, active=True, since=state.sequence, shown_to=shown_to)
     others = {
         node: held
         for node, held in membership.holdings.items()

@@ -6,7 +6,7 @@ Each gives the violations that it finds, one sentence each, naming domain, node 
 from collections.abc import Iterator
 
 from eventlog.events import Row
-from projections.clique import CliqueState, Membership, is_member, labelled
+from projections.clique import CliqueState, Holding, Membership, is_member, labelled
 from projections.effects import WriteCdc
 from projections.index import apply_decision, propose
 from projections.settings import Settings
@@ -38,13 +38,18 @@ def _changes(before: CliqueState, after: CliqueState) -> Iterator[str]:
         if new is None:
             continue
         for node, held in sorted(old.holdings.items()):
-            if not (held.active and held.published):
+            if not (held.active and held.shown):
                 continue
             now = new.holdings.get(node)
-            if now is not None and now.active and now.index != held.index:
+            if now is not None and now.active and now.index != held.index and not _is_another_life(held, now):
                 yield f"domain {domain}: the index of node {node} changed from {held.index} to {now.index}"
             if (now is None or not now.active) and is_member(after, domain, node):
                 yield f"domain {domain}: node {node} lost index {held.index} while it is a member"
+
+
+def _is_another_life(before: Holding, now: Holding) -> bool:
+    """Say whether the index is shown to a daemon of another address, which chose it itself."""
+    return bool(before.shown_to) and bool(now.shown_to) and before.shown_to != now.shown_to
 
 
 def write_is_sound(state: CliqueState, effect: WriteCdc, capacity: int) -> list[str]:
@@ -83,7 +88,8 @@ def _is_alive(state: CliqueState, domain: str, membership: Membership, row: Row)
 
     It may if a pod on its node has the row's address, or has none yet and the row's is not that of a dead pod; not if
     the node waits for a slot: the row is then from before its index was released.
-    For our own daemons the label alone is reason enough to keep the row: it holds the index that was promised.
+    For our own daemons the label alone is reason enough to keep the row: it holds the index that was promised. An
+    upstream daemon's row with an address of which nothing is known may be of a pod whose events are late.
     """
     if row.node in membership.waiting:
         return False
@@ -91,8 +97,9 @@ def _is_alive(state: CliqueState, domain: str, membership: Membership, row: Row)
     of_the_dead = {stone.ip for stone in membership.tombstones if stone.node == row.node}
     if row.ip in addresses or ("" in addresses and row.ip not in of_the_dead):
         return True
-    reader = membership.daemon_set is not None and membership.daemon_set.reader
-    return reader and labelled(state, domain, row.node)
+    if membership.daemon_set is not None and membership.daemon_set.reader:
+        return labelled(state, domain, row.node)
+    return bool(row.ip) and row.ip not in of_the_dead
 
 
 def proposals_settle(state: CliqueState, settings: Settings) -> list[str]:

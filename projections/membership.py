@@ -32,6 +32,7 @@ from projections.clique import (
     Node,
     Pod,
     Tombstone,
+    chooses_itself,
     is_member,
     row_is_dead,
 )
@@ -164,9 +165,11 @@ def _life_ended(membership: Membership, pod: Pod) -> Membership:
     one is in use, and ours is not. Our own daemons only read their row, so what the CDC shows holds for the next life.
     """
     holding = membership.holdings.get(pod.node)
-    if pod.reader or holding is None or not holding.published or _runs_on(membership, pod.node):
+    if pod.reader or holding is None or not holding.shown or _runs_on(membership, pod.node):
         return membership
-    return _membership(membership, holdings={**membership.holdings, pod.node: replace(holding, published=False)})
+    if pod.ip and holding.shown_to != pod.ip:
+        return membership  # It was shown to the next life already, whose row came before this event.
+    return _membership(membership, holdings={**membership.holdings, pod.node: replace(holding, shown_to=None)})
 
 
 def _runs_on(membership: Membership, node: str) -> bool:
@@ -191,17 +194,15 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
         terminating=event.terminating,
     )
     holdings = membership.holdings
-    shown = {
-        node: replace(holding, published=True)
+    changes = {
+        node: replace(holding, shown_to=shown_to)
         for node, holding in holdings.items()
         if holding.active
-        and not holding.published
         and node in rows
-        and rows[node].index == holding.index
-        and not _is_of_an_ended_life(membership, rows[node])
+        and (shown_to := _shown_to(membership, holding, rows[node])) != holding.shown_to
     }
-    if shown:
-        holdings = {**holdings, **shown}
+    if changes:
+        holdings = {**holdings, **changes}
     tombstones = _with_addresses(membership, cdc)
     changed = _membership(
         membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, tombstones=tombstones
@@ -225,12 +226,23 @@ def _with_addresses(membership: Membership, cdc: Cdc) -> tuple[Tombstone, ...]:
     )
 
 
+def _shown_to(membership: Membership, holding: Holding, row: Row) -> str | None:
+    """Give the address that the holding is shown to, now that its node's row is this one."""
+    if row.index == holding.index:
+        return holding.shown_to if _is_of_an_ended_life(membership, row) else row.ip
+    if not holding.shown_to or holding.shown_to == row.ip or not row.ip:
+        return holding.shown_to  # Nobody was shown it, or the row of the daemon that was is wrong.
+    if row_is_dead(membership, row) or not chooses_itself(membership, row.node):
+        return holding.shown_to
+    return None  # The daemon of a new address runs with another index: the one that was shown ours is gone.
+
+
 def _is_of_an_ended_life(membership: Membership, row: Row) -> bool:
     """Say whether the row is what a daemon of the upstream driver has left, or is about to take out."""
     if row_is_dead(membership, row):
         return True
-    pods = [pod for pod in membership.pods.values() if pod.node == row.node]
-    return bool(pods) and all(pod.terminating and not pod.reader for pod in pods)
+    own = [pod for pod in membership.pods.values() if pod.node == row.node and pod.ip in {row.ip, ""}]
+    return bool(own) and all(pod.terminating and not pod.reader for pod in own)
 
 
 def cdc_gone(state: CliqueState, event: CdcGone) -> CliqueState:

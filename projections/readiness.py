@@ -7,7 +7,7 @@ is for our own daemons only (rule 6): one of the upstream driver would enter it 
 from msgspec.structs import replace
 
 from eventlog.events import Row
-from projections.clique import Membership, Pod, pod_on, row_is_dead, row_is_evidence
+from projections.clique import Membership, Pod, has_address, pod_on, row_is_dead, row_is_evidence
 
 READY = "Ready"
 NOT_READY = "NotReady"
@@ -41,11 +41,13 @@ def _row_without_pod(membership: Membership, node: str, index: int, observed: Ro
 def _row_of_writer(membership: Membership, pod: Pod, wanted: Row, observed: Row | None) -> Row | None:
     """Give the row of an upstream daemon, which writes it as well: never without an address, never back after it left.
 
-    While the kubelet has not published the pod's address, the row that the daemon wrote itself stands (failure case
-    A14). A daemon that terminates takes its row out itself; nobody puts it back.
+    A row with an address that is no known pod's stands, unless it is known to be dead: the kubelet has not published
+    the pod's address yet (failure case A14), or the row is of the pod's successor, whose events are later than the
+    CDC's. A daemon that terminates takes its row out itself; nobody puts it back.
     """
-    if pod.ip and not pod.terminating:
+    alive = observed is not None and bool(observed.ip) and not row_is_dead(membership, observed)
+    if observed is not None and alive and not (pod.ip and has_address(membership, observed)):
+        return replace(observed, index=wanted.index)
+    if pod.ip and (alive or not pod.terminating):
         return wanted
-    if observed is None or row_is_dead(membership, observed):
-        return None
-    return Row(wanted.node, wanted.ip or observed.ip, wanted.index, wanted.status if pod.ip else observed.status)
+    return None

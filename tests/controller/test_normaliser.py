@@ -3,6 +3,8 @@
 import random
 from collections.abc import Sequence
 
+import pytest
+
 from controller.normaliser import Keyed
 from eventlog.events import (
     CdcGone,
@@ -297,6 +299,18 @@ def test_a_row_with_a_pod_is_not_an_orphan_though_the_pod_has_no_address_yet() -
     told.begin(names.PODS)
     told.items(names.PODS, pod(102, clique=None))
     assert gone(told.complete(names.PODS, 110)) == []
+
+
+@pytest.mark.parametrize(("address", "proved"), [("10.0.0.1", []), ("10.0.0.99", [(CLIQUE, "n0")])])
+def test_a_row_whose_node_has_only_a_pod_of_another_address_is_an_orphan(
+    address: str, proved: list[tuple[str, str]]
+) -> None:
+    told = Told()
+    told.see(names.CDCS, make.cdc("cdc-1", 101, "d0", CLIQUE, [objects.DaemonRow("n0", "10.0.0.1", CLIQUE, 0)]))
+    told.begin(names.PODS)
+    told.items(names.PODS, pod(102, ip=address))
+    events = told.complete(names.PODS, 110)
+    assert [(key, event.node) for key, event in events if isinstance(event, DaemonPodGone)] == proved
 
 
 def test_a_label_that_names_no_domain_is_told_once_a_list_of_domains_proves_it() -> None:

@@ -38,6 +38,7 @@ class Pod:
     def __init__(self, domain: str, node: str, uid: str) -> None:
         self.domain, self.node, self.uid = domain, node, uid
         self.ip, self.ready, self.terminating = "", False, False
+        self.index: int | None = None  # the one that an upstream daemon chose, and runs with
         self.index: int | None = None
 
 
@@ -54,6 +55,7 @@ class World:
         self.log: list[AnyEvent] = []
         self.states: list[CliqueState] = [CliqueState()]
         self.writes = 0
+        self.disturbed = False  # rows were placed that no daemon places
         for domain in DOMAINS:
             self.append(DomainSeen(domain, 1, "ns", domain, "template", "Single"))
             self.append(DaemonSetSeen(domain, f"ds-{domain}", 2, "driver", domain, reader=domain == READER))
@@ -152,6 +154,7 @@ class World:
         if own is None and not free:
             return
         index = own.index if own is not None else free[0]
+        pod.index = index if pod.index is None else pod.index
         rows[pod.node] = Row(pod.node, pod.ip, index, own.status if own is not None else "NotReady")
         self.put_cdc(pod.domain, rows, waiting)
 
@@ -176,15 +179,24 @@ class World:
         if (version, uid) != (effect.resource_version, effect.uid):
             return False
         self.writes += 1
-        self._check_that_no_living_row_goes(effect)
+        self._check_living_rows(effect)
         self.put_cdc(effect.domain, {row.node: row for row in effect.rows}, effect.waiting)
         return True
 
-    def _check_that_no_living_row_goes(self, effect: WriteCdc) -> None:
-        """Judge a write by the truth, which the writer may not know yet: no row goes that a living daemon has."""
+    def _check_living_rows(self, effect: WriteCdc) -> None:
+        """Judge a write by the truth, which the writer may not know: no living daemon loses its row or its index."""
         shown = self.cdcs[effect.domain][2] if effect.domain in self.cdcs else {}
-        written = {row.node for row in effect.rows}
+        written = {row.node: row for row in effect.rows}
         for pod in self.pods.values():
             row = shown.get(pod.node)
-            if pod.domain == effect.domain and not pod.terminating and pod.ip and row is not None and row.ip == pod.ip:
-                assert pod.node in written or pod.node in effect.waiting, f"{effect} drops the row of {pod.node}"
+            if pod.domain != effect.domain or pod.terminating or not pod.ip or row is None or row.ip != pod.ip:
+                continue
+            assert pod.node in written or pod.node in effect.waiting, f"{effect} drops the row of {pod.node}"
+            if not self.disturbed and row.index == pod.index and not self._is_disputed(pod, shown):
+                assert written[pod.node].index == pod.index, f"{effect} renumbers {pod.node}"
+
+    def _is_disputed(self, pod: Pod, shown: dict[str, Row]) -> bool:
+        """Say whether another row shows the index of the pod, or another daemon runs with it."""
+        others = (other for other in self.pods.values() if other.domain == pod.domain and other is not pod)
+        rows = (row for row in shown.values() if row.node != pod.node)
+        return any(other.index == pod.index for other in others) or any(row.index == pod.index for row in rows)
