@@ -116,9 +116,10 @@ async def test_a_daemon_gets_its_row_when_its_node_gets_the_clique_label_late_an
             )
 
         await eventually(labelled, bool, "the pod says its clique")
-        await kubelet.set_ready(late.name, ready=False)
 
         async def status() -> str:
+            # Again at each look: the kubelet, let go, may just be about to find the daemon ready.
+            await kubelet.set_ready(late.name, ready=False)
             return str((await domain.rows(FABRIC))[late.name]["status"])
 
         await eventually(status, lambda found: found == "NotReady", "the row follows its pod")

@@ -14,14 +14,16 @@ from tests.integration.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
-LIVE_READS = {
+NOT_ALWAYS_NEEDED = {
+    ("computedomaincliques", "delete"),
     ("computedomains", "get"),
     ("computedomaincliques", "get"),
     ("daemonsets", "get"),
     ("resourceclaimtemplates", "get"),
     ("nodes", "get"),
 }
-"""What is needed only where a write met a conflict, and so may not be seen in a life without any."""
+"""What one life may do without: the reads that follow a conflict, and the deletion of a CDC where the garbage
+collector was quicker, for which the DaemonSet owns it."""
 
 
 async def the_event(api: Api, sandbox: Sandbox, reason: str) -> Object:
@@ -89,5 +91,5 @@ async def test_a_domain_forms_and_goes_with_the_shipped_roles_alone(rbac_sandbox
         ("/".join(filter(None, (one.object_ref.resource, one.object_ref.subresource))), one.verb)
         for one in audit.requests(mark, user=sandbox.controller_user)
     }
-    assert granted - used <= LIVE_READS
-    assert granted >= LIVE_READS
+    assert granted - used <= NOT_ALWAYS_NEEDED
+    assert granted >= NOT_ALWAYS_NEEDED

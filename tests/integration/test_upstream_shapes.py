@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kube.names import CDCS
 from tests.integration import driver_objects
 from tests.integration.api import Api, Object
 from tests.integration.controllers import Controller
@@ -56,6 +57,8 @@ def rows_written(sandbox: Sandbox, mark: int, user: str | None = None) -> list[d
     namespace, resource = sandbox.driver_namespace, "computedomaincliques"
     requests = sandbox.plane.audit.requests(mark, user=user, resource=resource, namespace=namespace, verbs=verbs)
     bodies = [json.loads(bytes(one.response_object)) for one in requests if one.response_status.code < 300]
+    # The garbage collector patches owners and asks for the metadata alone: such an answer shows no rows.
+    bodies = [body for body in bodies if body["kind"] == CDCS.kind]
     bodies.sort(key=lambda body: int(body["metadata"]["resourceVersion"]))
     return [{row["nodeName"]: row for row in body.get("daemons", [])} for body in bodies]
 
