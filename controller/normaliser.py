@@ -271,7 +271,7 @@ class Normaliser:
         for row in sorted(self._rows_before_list & set(self._catalogue.rows())):
             domain, clique, node, address = row
             if not {(domain, node, address), (domain, node, "")} & pods:
-                yield clique, DaemonPodGone(domain, node, "", version, inferred=NO_POD)
+                yield clique, DaemonPodGone(domain, node, "", version, inferred=NO_POD, ip=address)
 
     def _orphaned_domains(self, before: set[str], version: int) -> Iterator[Keyed]:
         """Tell the domains that are gone though something that was seen before the list still carries their label."""

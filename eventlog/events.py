@@ -84,8 +84,8 @@ class DaemonPodSeen(Event, frozen=True, tag="daemon-pod-seen"):
 class DaemonPodGone(Event, frozen=True, tag="daemon-pod-gone"):
     """A daemon pod that was deleted, or that left this key's clique (`cause`: `deleted` or `moved`).
 
-    An empty `uid` means "whatever daemon this domain's row on that node stood for": the orphaned row that a complete
-    relist of pods proved (the row was there before the list began, and the list holds no pod for it).
+    An empty `uid` stands for a pod that nobody saw: the daemon with the address `ip`, whose row on that node a complete
+    relist of pods proved to be orphaned (the row was there before the list began, and the list holds no pod for it).
     """
 
     domain: str
@@ -94,6 +94,7 @@ class DaemonPodGone(Event, frozen=True, tag="daemon-pod-gone"):
     resource_version: int
     cause: str = "deleted"
     inferred: str = ""
+    ip: str = ""
 
 
 class CdcSeen(Event, frozen=True, tag="cdc-seen"):

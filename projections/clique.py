@@ -18,7 +18,7 @@ from eventlog.events import Row
 class Tombstone(msgspec.Struct, frozen=True):
     """A daemon pod that is gone: a late event of it must not revive it, and a row with its address is a dead row.
 
-    `uid` is empty where a relist proved that the row on `node` had no pod any more.
+    `uid` is empty where a relist proved that the daemon of this address is gone, whose pod nobody saw.
     """
 
     uid: str
@@ -167,13 +167,24 @@ def row_is_dead(membership: Membership, row: Row) -> bool:
         return False
     for stone in membership.tombstones:
         if stone.ip == row.ip and stone.node == row.node:
-            return not has_address(membership, row)
+            return not _may_have_address(membership, row)
     return False
 
 
 def has_address(membership: Membership, row: Row) -> bool:
-    """Say whether a daemon on the row's node has the row's address: addresses are used again."""
+    """Say whether a daemon on the row's node has the row's address."""
     return any(pod.node == row.node and pod.ip == row.ip for pod in membership.pods.values())
+
+
+def _may_have_address(membership: Membership, row: Row) -> bool:
+    """Say whether a daemon on the row's node has the row's address or may get it: addresses are used again.
+
+    A daemon may write its row before the kubelet has published its address (failure case A14).
+    """
+    for pod in membership.pods.values():
+        if pod.node == row.node and (pod.ip == row.ip or not (pod.ip or pod.terminating)):
+            return True
+    return False
 
 
 def chooses_itself(membership: Membership, node: str) -> bool:

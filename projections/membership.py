@@ -133,12 +133,12 @@ def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
             pods = pods.copy()
             del pods[event.uid]
         ip = (known.ip if known is not None else "") or _address_left(membership.cdc, pods, event)
+    elif event.ip:
+        ip = event.ip
     else:
-        row = membership.cdc.rows.get(event.node) if membership.cdc is not None else None
-        if row is None:
-            return state
-        ip = row.ip
-    kept = [t for t in membership.tombstones if not event.uid or t.uid != event.uid]
+        return state  # It does not say of which daemon.
+    same = (event.uid, event.node, ip if not event.uid else "")
+    kept = [t for t in membership.tombstones if (t.uid, t.node, t.ip if not t.uid else "") != same]
     stone = Tombstone(event.uid, event.resource_version, event.node, ip)
     changed = _membership(membership, pods=pods, tombstones=(*kept, stone)[-TOMBSTONES_MAX:])
     if known is not None:

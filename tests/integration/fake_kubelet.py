@@ -54,6 +54,7 @@ class FakeKubelet:
         self._nodes: dict[str, NodeSpec] = {}
         self._gates: dict[tuple[str, Step], asyncio.Event] = {}
         self._pods: dict[str, Object] = {}
+        self._promised: dict[str, str] = {}
         self._work: dict[str, asyncio.Task[None]] = {}
         self._ending: set[str] = set()
         self._pods_so_far: Counter[str] = Counter()
@@ -100,6 +101,10 @@ class FakeKubelet:
         """Keep the pods of these nodes from this step until it is released."""
         for name in names:
             self._gates[name, step].clear()
+
+    def promise(self, name: str, address: str) -> None:
+        """Let the next pod of this node get this address: its daemon knows it before the kubelet publishes it."""
+        self._promised[name] = address
 
     def release(self, step: Step, *names: str) -> None:
         """Let the pods of these nodes go on."""
@@ -203,7 +208,9 @@ class FakeKubelet:
         with contextlib.suppress(_Gone):
             if not pod["status"].get("podIP"):
                 await self._reach(name, Step.ADDRESS)
-                await self._patch_status(pod, node_objects.running(pod, self._address()))
+                await self._patch_status(
+                    pod, node_objects.running(pod, self._promised.pop(name, None) or self._address())
+                )
             if DOMAIN_LABEL in labels and CLIQUE_LABEL not in labels:
                 await self._reach(name, Step.LABEL)
                 body = {"metadata": {"uid": pod["metadata"]["uid"], "labels": {CLIQUE_LABEL: self._nodes[name].clique}}}

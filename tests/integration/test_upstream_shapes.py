@@ -208,6 +208,8 @@ async def test_a_row_stands_while_its_pod_lives_though_the_pod_says_neither_addr
     await install_daemons(api, sandbox, domain)
     async with FakeKubelet(api, nodes) as kubelet:
         kubelet.hold(Step.ADDRESS, *names(nodes))
+        kubelet.promise(early, "10.9.0.1")
+        kubelet.promise(other, "10.9.0.2")
         await kubelet.join(domain.uid, *names(nodes))
         await eventually(domain.pods, lambda pods: set(pods) == {early, other}, "both pods are placed")
         cdc = driver_objects.clique(f"{domain.uid}.{FABRIC}", [row(early, "10.9.0.1", 5), row(other, "10.9.0.2", 4)])

@@ -44,11 +44,13 @@ class CliqueMachine(RuleBasedStateMachine):
         return self.world.pods[data.draw(st.sampled_from(sorted(self.world.pods)))]
 
     @precondition(lambda self: self.world.pods)
-    @rule(data=st.data())
-    def give_ip(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), again=st.booleans())
+    def give_ip(self, data: st.DataObject, again: bool) -> None:
+        """Publish a pod's address: a new one, or the one that its node's daemons had before."""
         pod = self.pod(data)
-        if not pod.ip:
-            pod.ip = f"ip-{self.world.tick()}"
+        address = f"ip-{pod.node}" if again else f"ip-{self.world.tick()}"
+        if not pod.ip and all(other.ip != address for other in self.world.pods.values()):
+            pod.ip = address
             self.world.show(pod)
 
     @precondition(lambda self: self.world.pods)
@@ -148,13 +150,16 @@ class CliqueMachine(RuleBasedStateMachine):
         self.rows_tell_the_truth()
         self.replay_gives_the_same()
 
+    @rule()
     def prove_orphans(self) -> None:
         """Tell what a complete list of pods proves of the rows that were seen before it began."""
         for domain, (_, _, rows, _) in sorted(self.world.cdcs.items()):
             listed = {(p.node, p.ip) for p in self.world.pods.values() if p.domain == domain}
             for node, row in sorted(rows.items()):
                 if row.ip and not {(node, row.ip), (node, "")} & listed:
-                    self.world.append(DaemonPodGone(domain, node, "", self.world.tick(), inferred="a complete list"))
+                    proof = DaemonPodGone(domain, node, "", self.world.tick(), inferred="a list", ip=row.ip)
+                    self.world.delivered.append(proof)
+                    self.world.append(proof)
 
     def settle(self) -> None:
         """Deliver all, propose and write until nothing is left to do; it must end."""

@@ -1,0 +1,52 @@
+"""What a complete list proved may be recorded late, and addresses are used again: neither harms a living daemon."""
+
+from eventlog.events import CdcSeen, DaemonPodGone, DaemonPodSeen, DaemonSetSeen, DomainSeen, NodeSeen, Row
+from projections.clique import CliqueState
+from projections.desired import desired_rows
+from projections.fold import apply
+from projections.index import apply_decision, propose
+from tests.projections.world import CLIQUE, SETTINGS, WRITER
+
+BEGIN = (
+    DomainSeen(WRITER, 1, "ns", "job", "template", "Single"),
+    DaemonSetSeen(WRITER, "ds", 2, "driver", "ds"),
+)
+
+
+def fold(*events: object, state: CliqueState | None = None) -> CliqueState:
+    """Fold the events, and take in what is then proposed."""
+    for event in events:
+        folded = apply(state, CLIQUE, event)  # type: ignore[arg-type]
+        assert isinstance(folded, CliqueState)
+        state = folded
+    assert state is not None
+    for decision in propose(state, SETTINGS):
+        state = apply_decision(state, decision)
+    return state
+
+
+def cdc(version: int, row: Row) -> CdcSeen:
+    return CdcSeen(WRITER, CLIQUE, "driver", f"{WRITER}.{CLIQUE}", "cdc", version, (row,))
+
+
+def pod(uid: str, version: int, ip: str = "", *, terminating: bool = False) -> DaemonPodSeen:
+    return DaemonPodSeen(WRITER, "n0", "driver", uid, uid, version, CLIQUE, ip, terminating=terminating)
+
+
+def test_a_proof_about_an_earlier_daemons_row_does_not_touch_its_successors() -> None:
+    before = fold(*BEGIN, cdc(40, Row("n0", "old", 0)))
+    now = fold(
+        cdc(60, Row("n0", "new", 0)), DaemonPodGone(WRITER, "n0", "", 50, inferred="a list", ip="old"), state=before
+    )
+    assert desired_rows(now, WRITER) == {"n0": Row("n0", "new", 0)}
+    assert now.domains[WRITER].holdings["n0"].active
+
+
+def test_a_row_under_an_address_that_is_used_again_stands_before_the_kubelet_publishes_it() -> None:
+    lived = fold(*BEGIN, NodeSeen("n0", "u", 3, CLIQUE, WRITER), pod("p1", 4, "ip"), cdc(10, Row("n0", "ip", 0)))
+    gone = fold(
+        pod("p1", 11, "ip", terminating=True), DaemonPodGone(WRITER, "n0", "p1", 12), pod("p2", 13), state=lived
+    )
+    again = fold(cdc(14, Row("n0", "ip", 0)), state=gone)
+    assert desired_rows(again, WRITER) == {"n0": Row("n0", "ip", 0)}
+    assert again.domains[WRITER].holdings["n0"].index == 0
