@@ -1,5 +1,6 @@
 """The main job on a real API server, scheduler and DaemonSet controller: a ComputeDomain forms."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from tests.integration.fake_kubelet import FakeKubelet
 from tests.integration.sandbox import Sandbox
 
 pytestmark = pytest.mark.integration
+
+QUIET_S = 3.0
+"""Longer than any wait of the coalescer (2 s): what is still to be written would be written in it."""
 
 
 async def test_a_domain_of_four_cliques_forms_with_few_writes(api: Api, sandbox: Sandbox, tmp_path: Path) -> None:
@@ -28,5 +32,7 @@ async def test_a_domain_of_four_cliques_forms_with_few_writes(api: Api, sandbox:
             assert len(times) <= allowed(times), (
                 f"{name}: {len(times)} writes, the last {times[-1] - times[0]} after the first"
             )
+        await asyncio.sleep(QUIET_S)
+        assert clique_writes(sandbox, mark) == writes, "writes go on although nothing changes"
         assert refusals(sandbox, mark, 409, 429) == []
         assert await controller.stop() == 0
