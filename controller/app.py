@@ -24,9 +24,10 @@ from controller.metrics import Metrics
 from controller.normaliser import Normaliser
 from controller.requests import Renderer
 from controller.seeding import observed
+from controller.views import Views
 from eventlog.events import ControllerStarted
 from eventlog.log import EventLog, SnapshotStore
-from kube.client import KubeClient, KubeError, Selector
+from kube.client import KubeClient, Selector
 from kube.clock import Clock
 from kube.reflector import Gap as ReflectorGap
 from kube.reflector import Reflector, ReflectorEvent, ReflectorSettings, RelistBegan
@@ -64,6 +65,7 @@ class Controller:
         self._logger = logger
         self._metrics = Metrics()
         self._acting = asyncio.Event()
+        self._views = Views(clock, logger)
         self._appender = Appender(
             log, clock=clock, identity=config.identity, metrics=self._metrics, logger=logger, retry_s=APPEND_RETRY_S
         )
@@ -181,7 +183,7 @@ class Controller:
             clock=self._clock,
             backoff=Backoff(BackoffPolicy(), self._rng.random),
             random=self._rng.random,
-            observer=self,
+            observer=self._views,
             settings=ReflectorSettings(),
         )
 
@@ -192,19 +194,6 @@ class Controller:
             self._metrics.gap(told.selector.resource.plural)
             self._logger.warning("watch gap", resource=told.selector.resource.plural, cause=told.cause)
         await self._ingest.sink(told)
-
-    def advanced(self, selector: Selector, resource_version: int) -> None:
-        """Take note of a reflector's progress (kube.reflector.Observer); nothing needs it yet."""
-
-    def failed(self, selector: Selector, message: str, error: KubeError, wait_s: float) -> None:
-        """Log a reflector's failure (kube.reflector.Observer)."""
-        self._logger.warning(
-            "watch failed",
-            resource=selector.resource.plural,
-            cause=message,
-            error=type(error).__name__,
-            retry_in_s=round(wait_s, 3),
-        )
 
     def _manifest(self, effect: CreateDaemonSet | CreateClaimTemplate) -> dict[str, object]:
         deployment = self._config.deployment
@@ -224,7 +213,7 @@ class Controller:
         if self._appender.trouble is not None:
             return f"the log cannot be written: {self._appender.trouble}"
         if self._acting.is_set():
-            return None
+            return self._views.trouble()
         if self._elector is not None and self._elector.waits_for:
             return f"waiting for the Lease {self._elector.waits_for}"
         first, second = self._config.selectors()
