@@ -9,6 +9,7 @@ together and is read without an index. Headers repeat endlessly, so `headers` ho
 Invariant: whatever SQLite reports leaves this package as an error of `eventlog.log`, in one sentence.
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +21,8 @@ from urllib.parse import quote
 import msgspec
 import sqlite_utils
 
-from eventlog.filesystem import refuse_network_filesystem
 from eventlog.log import AppendOutcomeUnknown, LogError, LogUnavailable, LogUnreadable
+from eventlog.sqlite import place
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
@@ -59,8 +60,8 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 def open_for_writing(path: Path, busy_timeout_s: float) -> Connection:
-    """Open the file, or a new one, ready for durable transactions that the caller begins and ends itself."""
-    _refuse_unfit_place(path)
+    """Open or make the file at a resolved path, ready for durable transactions that the caller begins and ends."""
+    place.refuse_unfit(path)
     with translated(path):
         connection = _connect(path, "rwc", busy_timeout_s)
         with _closed_on_error(connection):
@@ -76,10 +77,8 @@ def open_for_writing(path: Path, busy_timeout_s: float) -> Connection:
 
 
 def open_for_reading(path: Path, busy_timeout_s: float) -> Connection:
-    """Open an existing file without the means to change it; a writer may be at work on it."""
-    _refuse_unfit_place(path)
-    if not path.exists():
-        raise LogUnreadable(f"there is no log at {path}; give the path of an existing one")
+    """Open an existing file at a resolved path without the means to change it; a writer may be at work on it."""
+    place.refuse_absent(path)
     with translated(path):
         try:
             connection = _connect(path, "ro", busy_timeout_s)
@@ -87,7 +86,7 @@ def open_for_reading(path: Path, busy_timeout_s: float) -> Connection:
                 connection.execute("PRAGMA schema_version").fetchone()
         except sqlite3.OperationalError as error:
             unshared = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-            if not unshared or wal_path(path).exists():
+            if not unshared or place.identity(wal_path(path)) is not None:
                 raise
             # The folder does not let us share a write-ahead log, and there is none: nobody writes. Read what is there.
             connection = _connect(path, "ro&immutable=1", busy_timeout_s)
@@ -221,7 +220,7 @@ _SENTENCES: dict[int, tuple[type[LogError], str]] = {
 def _connect(path: Path, mode: str, busy_timeout_s: float) -> Connection:
     # isolation_level=None: the library begins no transaction of its own, which would be a deferred one.
     return sqlite3.connect(
-        f"file:{quote(str(path.resolve()))}?mode={mode}",
+        f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         timeout=busy_timeout_s,
         isolation_level=None,
@@ -249,12 +248,3 @@ def _closed_on_error(connection: Connection) -> Iterator[None]:
     except BaseException:
         connection.close()
         raise
-
-
-def _refuse_unfit_place(path: Path) -> None:
-    folder = path.parent
-    if not folder.is_dir():
-        raise LogUnreadable(f"{path} cannot be opened because there is no folder {folder}; create it")
-    if path.is_dir():
-        raise LogUnreadable(f"{path} is a folder, not a log; give the path of a file")
-    refuse_network_filesystem(path)

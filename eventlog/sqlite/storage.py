@@ -12,7 +12,7 @@ from pathlib import Path
 from eventlog.log import InvalidRequest, LogUnavailable, LogUnreadable, OffsetOutOfRange, StoredSnapshot
 from eventlog.partitioner import partition_for
 from eventlog.record import Entry, Headers, Position, Record
-from eventlog.sqlite import driver
+from eventlog.sqlite import driver, place
 
 _CHECKPOINT_PATIENCE_MS = 100
 """How long appends may be held up by the wait for readers to let go of the write-ahead log."""
@@ -27,7 +27,7 @@ class Storage:
         self.meta = meta
         self._connection = connection
         self._busy_timeout_s = busy_timeout_s
-        self._identity = _identity(path)
+        self._identity = place.identity(path)
         self._headers: dict[int, Headers] = {}
         self._header_ids: dict[Headers, int] = {}
         self._checkpoint_at = driver.WAL_LIMIT
@@ -39,9 +39,9 @@ class Storage:
         Raises LogUnreadable if there is no log and `create` is false, or if the log has another topic or number of
         partitions than asked for.
         """
-        path = path.resolve()
-        if not create and not (path.exists() and path.stat().st_size):
-            raise LogUnreadable(f"there is no log at {path}; give the path of an existing one, or let it be created")
+        path = place.resolved(path)
+        if not create:
+            place.refuse_absent(path)
         if partitions is not None and not 0 < partitions <= driver.MAX_PARTITIONS:
             raise InvalidRequest(f"a log cannot have {partitions} partitions; ask for 1 to {driver.MAX_PARTITIONS}")
         connection = driver.patiently(lambda: driver.open_for_writing(path, busy_timeout_s), busy_timeout_s)
@@ -55,24 +55,24 @@ class Storage:
                 )
             if topic != meta.topic:
                 raise LogUnreadable(f"{path} is the log of topic {meta.topic!r}, not {topic!r}; give another path")
+            return cls(path, connection, meta, busy_timeout_s)
         except BaseException:
             connection.close()
             raise
-        return cls(path, connection, meta, busy_timeout_s)
 
     @classmethod
     def open_readonly(cls, path: Path, *, busy_timeout_s: float) -> "Storage":
         """Open an existing log for reading, also while a writer is at work."""
-        path = path.resolve()
+        path = place.resolved(path)
         connection = driver.patiently(lambda: driver.open_for_reading(path, busy_timeout_s), busy_timeout_s)
         try:
             meta = driver.read_meta(connection, path)
             if meta is None:
-                raise LogUnreadable(f"{path} is an empty SQLite file, not a log; give another path")
+                raise LogUnreadable(f"{path} is a SQLite file without tables, not a log; give another path")
+            return cls(path, connection, meta, busy_timeout_s)
         except BaseException:
             connection.close()
             raise
-        return cls(path, connection, meta, busy_timeout_s)
 
     def append(self, groups: Sequence[Sequence[Entry]]) -> list[list[Position]]:
         """Append all groups in one durable transaction, and give the positions of each group's entries."""
@@ -123,10 +123,7 @@ class Storage:
 
     def wal_bytes(self) -> int:
         """Give the size of the write-ahead log in bytes; 0 if there is none."""
-        try:
-            return driver.wal_path(self.path).stat().st_size
-        except FileNotFoundError:
-            return 0
+        return place.size(driver.wal_path(self.path))
 
     def damage(self) -> list[str]:
         """Read every page of the file and give SQLite's findings; empty for a sound file. Takes time with its size."""
@@ -220,7 +217,7 @@ class Storage:
 
     def _refuse_if_replaced(self) -> None:
         """Refuse to write into a file that is no longer at its path: what was acknowledged there would be lost."""
-        if _identity(self.path) != self._identity:
+        if place.identity(self.path) != self._identity:
             raise LogUnavailable(
                 f"{self.path} was moved, deleted or replaced while open; put it back, or restart on what is there"
             )
@@ -280,11 +277,3 @@ def _meta_or_create(
         else:
             driver.touch(connection, path)
     return meta
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino

@@ -87,10 +87,9 @@ async def test_a_missing_log_is_not_created_for_those_who_only_want_to_read(tmp_
             await opening
     assert names(tmp_path) == []
     path.touch()
-    with pytest.raises(LogUnreadable, match="there is no log at"):
-        await SqliteLog.open(path, create=False)
-    with pytest.raises(LogUnreadable, match="empty SQLite file, not a log"):
-        await SqliteLog.open_readonly(path)
+    for opening in (SqliteLog.open(path, create=False), SqliteLog.open_readonly(path)):
+        with pytest.raises(LogUnreadable, match="is an empty file, not a log"):
+            await opening
     assert path.read_bytes() == b""
 
 
