@@ -6,6 +6,7 @@ folded is saved, the Lease released, the log closed.
 """
 
 import asyncio
+import os
 import random
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from controller.applier import Applier
 from controller.coalescer import Coalescer
 from controller.config import RunConfig
 from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
+from controller.exits import CONFIGURATION, Failure
 from controller.http import StatusServer
 from controller.ingest import Ingest
 from controller.lease import Elector
@@ -104,11 +106,10 @@ class Controller:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Live until `stop` is set. Raises ExceptionGroup of what a part raised, OSError for an address in use."""
+        """Live until `stop` is set. Raises ExceptionGroup of what a part raised, Failure if it cannot listen."""
         server = StatusServer(self._not_alive, self._not_ready, self._metrics)
         if self._config.listen is not None:
-            port = await server.start(*self._config.listen)
-            self._logger.info("listening", host=self._config.listen[0], port=port)
+            await self._listen(server, *self._config.listen)
         life = asyncio.create_task(self._live(), name="life")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         try:
@@ -126,6 +127,17 @@ class Controller:
                 await server.close()
         if isinstance(ended, Exception):
             raise ended
+
+    async def _listen(self, server: StatusServer, host: str, port: int) -> None:
+        """Start the server. Its errors alone are about the address: those of other parts mean something else."""
+        try:
+            bound = await server.start(host, port)
+        except (OSError, UnicodeError) as error:
+            await server.close()
+            raise Failure(
+                f"cannot listen on {host}:{port}: {_reason(error)}; give another --http-endpoint", CONFIGURATION
+            ) from error
+        self._logger.info("listening", host=host, port=bound)
 
     async def _live(self) -> None:
         """Run all parts; ends only when cancelled or when one of them fails."""
@@ -228,3 +240,11 @@ class Controller:
             await consumer.snapshot()
         if self._elector is not None:
             await self._elector.release()
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    """Say why an address is not to be had; asyncio's own text names the address a second time."""
+    if isinstance(error, UnicodeError):
+        return "no host has such a name"
+    # A name that is not known has no errno of the system.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

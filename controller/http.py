@@ -36,7 +36,10 @@ class StatusServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen and give the port (of use where 0 was asked for). Raises OSError if the address is not to be had."""
+        """Listen and give the port (of use where 0 was asked for).
+
+        Raises OSError if the address is not to be had, UnicodeError for a host that no name can have.
+        """
         app = web.Application()
         app.add_routes(
             [

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import random
 import secrets
 import signal
@@ -16,7 +15,6 @@ import structlog
 from controller import logs, places
 from controller.app import Controller
 from controller.config import RunConfig
-from controller.exits import CONFIGURATION, Failure
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
 from controller.preflight import preflight
@@ -181,10 +179,11 @@ async def _run(config: RunConfig, kubeconfig: str | None, context: str | None) -
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:
-        log, snapshots = await places.open_for_writing(config.log, config.partitions)
-        stack.push_async_callback(log.close)
+        # First what leaves nothing behind: a kubeconfig that is refused must not cost a new log.
         client = await connect(kubeconfig, context)
         stack.push_async_callback(client.close)
+        log, snapshots = await places.open_for_writing(config.log, config.partitions)
+        stack.push_async_callback(log.close)
         await preflight(client, config)
         controller = Controller(
             config,
@@ -196,13 +195,5 @@ async def _run(config: RunConfig, kubeconfig: str | None, context: str | None) -
             logger=logger,
         )
         logger.info("starting", identity=config.identity, version=config.version, log=config.log)
-        try:
-            await controller.run(stop)
-        except OSError as error:
-            host, port = config.listen or ("", 0)
-            # asyncio's own text names the address a second time; a name that is not known has no errno of the system.
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise Failure(
-                f"cannot listen on {host}:{port}: {reason}; give another --http-endpoint", CONFIGURATION
-            ) from error
+        await controller.run(stop)
         logger.info("stopped")

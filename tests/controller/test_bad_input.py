@@ -46,6 +46,10 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(child.name for child in folder.iterdir())
+
+
 async def new_log(path: Path) -> None:
     log = await SqliteLog.open(path, partitions=2)
     await log.close()
@@ -57,6 +61,7 @@ async def new_log(path: Path) -> None:
 async def test_a_kubeconfig_that_is_not_there_is_named(log: Path, tmp_path: Path) -> None:
     said = await refused_run(log, tmp_path / "absent", code=CONFIGURATION)
     assert said == f"kubeconfig {tmp_path}/absent: there is no such file; give the path of one that exists"
+    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("content", ["{a: [", "just words", "clusters: 5", "\x00"])
@@ -117,6 +122,12 @@ async def test_a_host_to_listen_on_that_nobody_knows_is_named(log: Path, somewhe
     said = await refused_run(log, somewhere, "--http-endpoint", "no.such.host.invalid:8080", code=CONFIGURATION)
     assert said.startswith("cannot listen on no.such.host.invalid:8080: ")
     assert said.endswith("; give another --http-endpoint")
+
+
+@pytest.mark.parametrize("host", ["a..b", "h" * 64])
+async def test_a_host_to_listen_on_that_cannot_be_a_name_is_named(log: Path, somewhere: Path, host: str) -> None:
+    said = await refused_run(log, somewhere, "--http-endpoint", f"{host}:8080", code=CONFIGURATION)
+    assert said == f"cannot listen on {host}:8080: no host has such a name; give another --http-endpoint"
 
 
 @pytest.mark.parametrize("endpoint", ["8080", "host:", "host:http", "host:65536"])

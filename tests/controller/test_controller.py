@@ -1,8 +1,10 @@
 """The whole controller in this process, against a simulated API server over HTTP."""
 
 import asyncio
+import errno
 import json
 import random
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import structlog
 
 from controller.app import Controller
 from controller.config import RunConfig
+from controller.exits import CONFIGURATION, Failure, explain
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
 from controller.pacing import Pace
@@ -153,7 +156,13 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 def controller_of(
-    cluster: Cluster, log: EventLog, snapshots: SnapshotStore, identity: str, *, elect: bool
+    cluster: Cluster,
+    log: EventLog,
+    snapshots: SnapshotStore,
+    identity: str,
+    *,
+    elect: bool,
+    listen: tuple[str, int] | None = None,
 ) -> Controller:
     config = RunConfig(
         identity=identity,
@@ -163,7 +172,7 @@ def controller_of(
         settings=Settings(DRIVER),
         deployment=DaemonDeployment(DRIVER, "example.invalid/daemon", 18, 2, reader=True),
         lease=LeaseConfig(DRIVER, "cliquelog", identity) if elect else None,
-        listen=None,
+        listen=listen,
         everywhere=False,
         workers=4,
         pace=QUICK,
@@ -374,6 +383,41 @@ async def test_a_part_that_dies_ends_the_controller_with_its_error(cluster: Clus
     assert raised.group_contains(UndecodableRecord, match="use a newer cliquelog")
     lease = json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))
     assert lease["spec"]["holderIdentity"] == ""
+
+
+class BrokenSnapshots(MemorySnapshots):
+    """Snapshots that cannot be saved, for a reason that is no part of the port."""
+
+    async def save(self, *_: object) -> None:
+        raise OSError(errno.EIO, "of the snapshots")
+
+
+async def test_an_error_of_the_system_in_another_part_is_not_taken_for_one_of_the_address(cluster: Cluster) -> None:
+    log, stop = MemoryLog(partitions=PARTITIONS), asyncio.Event()
+    controller = controller_of(cluster, log, BrokenSnapshots(), "a", elect=False, listen=("127.0.0.1", 0))
+    life = asyncio.create_task(controller.run(stop))
+    await cluster.join("n0")
+    await cluster.ready("n0")
+    stop.set()
+    with pytest.raises(OSError, match="of the snapshots") as raised:
+        await asyncio.wait_for(life, 60)
+    assert explain(raised.value) is None
+
+
+async def test_an_address_that_is_taken_is_said_in_one_sentence(cluster: Cluster) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = other.getsockname()
+        controller = controller_of(
+            cluster, MemoryLog(partitions=PARTITIONS), MemorySnapshots(), "a", elect=False, listen=address
+        )
+        with pytest.raises(Failure) as raised:
+            await controller.run(asyncio.Event())
+    assert raised.value.exit_code == CONFIGURATION
+    assert raised.value.message == (
+        f"cannot listen on 127.0.0.1:{address[1]}: Address already in use; give another --http-endpoint"
+    )
 
 
 async def test_a_cancelled_controller_leaves_no_part_running(cluster: Cluster) -> None:
