@@ -17,23 +17,11 @@ from controller.app import Controller
 from controller.config import RunConfig
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
+from controller.options import Label, Listen, Seconds, Subdomain
 from controller.preflight import preflight
 from kube.clock import SystemClock
 from kube.transport import connect
 from projections.settings import Settings
-
-
-class Listen(click.ParamType):
-    """`HOST:PORT` or `:PORT`."""
-
-    name = "host:port"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
-        """Read it."""
-        host, colon, port = str(value).rpartition(":")
-        if not colon or not port.isdecimal() or not port.isascii() or int(port) > 65535:
-            self.fail(f"{value!r} is not HOST:PORT", param, ctx)
-        return host or "0.0.0.0", int(port)  # noqa: S104 - what a user writes as ":8080"
 
 
 @click.command()
@@ -41,7 +29,14 @@ class Listen(click.ParamType):
 @click.option("--partitions", type=click.IntRange(1, 10_000), help="Partitions of a new log [24].")
 @click.option("--kubeconfig", envvar="KUBECONFIG", help="Path; without it the pod's service account is used.")
 @click.option("--context", help="Context of the kubeconfig.")
-@click.option("--namespace", envvar="NAMESPACE", default="default", show_default=True, help="The driver's namespace.")
+@click.option(
+    "--namespace",
+    envvar="NAMESPACE",
+    type=Label(),
+    default="default",
+    show_default=True,
+    help="The driver's namespace.",
+)
 @click.option("--all-namespaces", is_flag=True, help="Look for daemons and DaemonSets of earlier installs everywhere.")
 @click.option("--pod-name", envvar="POD_NAME", default="cliquelog", show_default=True, help="Name of this instance.")
 @click.option("--image-name", envvar="IMAGE_NAME", required=True, help="Image of the daemons.")
@@ -98,6 +93,7 @@ class Listen(click.ParamType):
 @click.option(
     "--leader-election-lease-lock-name",
     "lease_name",
+    type=Subdomain(),
     default="cliquelog-controller",
     show_default=True,
     help="Name of the Lease, in the driver's namespace.",
@@ -117,7 +113,7 @@ class Listen(click.ParamType):
 @click.option(
     "--recheck-seconds",
     "recheck_s",
-    type=click.FloatRange(min=0.1),
+    type=Seconds(min=0.1),
     default=60.0,
     show_default=True,
     help="How often a claim template of somebody else's that bears a domain's name is looked at again.",

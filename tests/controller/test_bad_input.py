@@ -10,12 +10,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from controller.cli import main
 from controller.exits import API, CONFIGURATION, LOG
+from controller.run_command import run
 from eventlog.sqlite import SqliteLog
 from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS
 from simulation.apiserver import ApiServer
-from tests.controller.bad_input import answer, refused_run, write_kubeconfig
+from tests.controller.bad_input import answer, refused_run, sentence_of, write_kubeconfig
 from tests.kube.serving import served
 from tests.mounts import FULL, READ_ONLY, mounted
 
@@ -48,6 +51,14 @@ def free_port() -> int:
 
 def names(folder: Path) -> list[str]:
     return sorted(child.name for child in folder.iterdir())
+
+
+def refused_option(log: Path, option: str, value: str) -> str:
+    """Give the sentence of a `cliquelog run` in this process that refuses the option, before it opens the log."""
+    needed = ["run", "--log", f"sqlite:{log}", "--image-name", "example.invalid/daemon"]
+    done = CliRunner().invoke(main, [*needed, option, value])
+    assert names(log.parent) == []
+    return sentence_of(done.output, done.exit_code, 2)
 
 
 async def new_log(path: Path) -> None:
@@ -130,10 +141,51 @@ async def test_a_host_to_listen_on_that_cannot_be_a_name_is_named(log: Path, som
     assert said == f"cannot listen on {host}:8080: no host has such a name; give another --http-endpoint"
 
 
-@pytest.mark.parametrize("endpoint", ["8080", "host:", "host:http", "host:65536"])
+@pytest.mark.parametrize("endpoint", ["8080", "host:", "host:http", "host:65536", "host:" + "9" * 5000, "ho\nst:80"])
 async def test_an_address_that_is_none_is_refused(log: Path, nowhere: Path, endpoint: str) -> None:
     said = await refused_run(log, nowhere, "--http-endpoint", endpoint, code=2)
-    assert said == f"Invalid value for '--http-endpoint': '{endpoint}' is not HOST:PORT"
+    assert said == f"Invalid value for '--http-endpoint': {endpoint!r} is not HOST:PORT"
+
+
+# --- the other options ---
+
+BAD_NAMES = ("", "..", "../nodes", "a/b", "Team", "-a", "a-", "a\n", "a b", "\u0661")
+
+
+@pytest.mark.parametrize("name", [*BAD_NAMES, "a.b", "n" * 64])
+def test_a_namespace_that_cannot_be_one_is_refused_in_one_sentence(log: Path, name: str) -> None:
+    said = refused_option(log, "--namespace", name)
+    assert said == (
+        f"Invalid value for '--namespace': {name!r} cannot be the name of a namespace: give 1 to 63 of a-z, 0-9 "
+        "and '-', neither first nor last a '-'"
+    )
+
+
+@pytest.mark.parametrize("name", [*BAD_NAMES, "a..b", ".a", "a.", "a.-b", "n" * 254])
+def test_a_lease_name_that_cannot_be_one_is_refused_in_one_sentence(log: Path, name: str) -> None:
+    said = refused_option(log, "--leader-election-lease-lock-name", name)
+    assert said == (
+        f"Invalid value for '--leader-election-lease-lock-name': {name!r} cannot be the name of an object: give 1 to "
+        "253 of a-z, 0-9, '-' and '.', each part between dots neither empty nor with a '-' first or last"
+    )
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-nan", "infinity", "1e999"])
+def test_a_time_that_never_passes_is_refused_in_one_sentence(log: Path, seconds: str) -> None:
+    said = refused_option(log, "--recheck-seconds", seconds)
+    assert said == f"Invalid value for '--recheck-seconds': {seconds!r} is not a number of seconds"
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "-inf", "soon"])
+def test_a_time_that_is_no_time_is_refused_in_one_sentence(log: Path, seconds: str) -> None:
+    assert refused_option(log, "--recheck-seconds", seconds).startswith("Invalid value for '--recheck-seconds': ")
+
+
+def test_the_longest_and_the_shortest_names_are_taken(log: Path) -> None:
+    for namespace, lease in (("n" * 63, ".".join(["n" * 84, "m" * 84, "k" * 83])), ("0", "a-b.c")):
+        options = ["--namespace", namespace, "--leader-election-lease-lock-name", lease]
+        with run.make_context("run", ["--log", f"sqlite:{log}", "--image-name", "image", *options]) as context:
+            assert (context.params["namespace"], context.params["lease_name"]) == (namespace, lease)
 
 
 # --- the log ---

@@ -1,0 +1,80 @@
+"""Kinds of values that options take: what cannot be meant is refused before anything is opened or asked.
+
+Source of the two forms of names: RFC 1123 as Kubernetes reads it (apimachinery, `IsDNS1123Label` and
+`IsDNS1123Subdomain`), with its bounds on their length.
+"""
+
+import math
+import re
+from typing import Any
+
+import click
+
+_PORT_DIGITS = 5
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_LENGTH = 63
+_SUBDOMAIN_LENGTH = 253
+
+
+class Listen(click.ParamType):
+    """`HOST:PORT` or `:PORT`."""
+
+    name = "host:port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
+        """Read it."""
+        host, colon, port = str(value).rpartition(":")
+        # The length comes first: Python refuses to read numbers of thousands of digits.
+        is_port = port.isascii() and port.isdecimal() and len(port) <= _PORT_DIGITS and int(port) <= 65535
+        if not (colon and is_port and host.isprintable()):
+            self.fail(f"{value!r} is not HOST:PORT", param, ctx)
+        return host or "0.0.0.0", int(port)  # noqa: S104 - what a user writes as ":8080"
+
+
+class Label(click.ParamType):
+    """The name of a namespace: an RFC 1123 label."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
+        """Check it."""
+        text = str(value)
+        if len(text) > _LABEL_LENGTH or not _NAME.fullmatch(text):
+            self.fail(
+                f"{text!r} cannot be the name of a namespace: give 1 to {_LABEL_LENGTH} of a-z, 0-9 and '-', "
+                "neither first nor last a '-'",
+                param,
+                ctx,
+            )
+        return text
+
+
+class Subdomain(click.ParamType):
+    """The name of an object: an RFC 1123 subdomain."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
+        """Check it."""
+        text = str(value)
+        if len(text) > _SUBDOMAIN_LENGTH or not all(_NAME.fullmatch(part) for part in text.split(".")):
+            self.fail(
+                f"{text!r} cannot be the name of an object: give 1 to {_SUBDOMAIN_LENGTH} of a-z, 0-9, '-' and '.', "
+                "each part between dots neither empty nor with a '-' first or last",
+                param,
+                ctx,
+            )
+        return text
+
+
+class Seconds(click.FloatRange):
+    """A time that passes: `nan` and `inf`, which Python reads as numbers too, are none."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """Read it."""
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return seconds
