@@ -104,7 +104,11 @@ class SnapshotStore(Protocol):
     """Newest snapshot of each partition. Losing one costs time, never facts: the log is the truth."""
 
     async def save(self, partition: int, next_offset: int, state: bytes) -> None:
-        """Replace the partition's snapshot, atomically: a crash leaves the old one or the new one, whole."""
+        """Replace the partition's snapshot, atomically: a crash leaves the old one or the new one, whole.
+
+        One whose `next_offset` is smaller than that of the snapshot there changes nothing: two controllers may save on
+        one log, and the one that lags behind must not take back what the other has folded. An equal one replaces it.
+        """
 
     async def load(self, partition: int) -> Snapshot | None:
         """Give the newest whole snapshot, or None."""

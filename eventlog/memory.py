@@ -97,8 +97,10 @@ class MemorySnapshots:
         self._snapshots: dict[int, StoredSnapshot] = {}
 
     async def save(self, partition: int, next_offset: int, state: bytes) -> None:
-        """Replace the partition's snapshot."""
-        self._snapshots[partition] = StoredSnapshot(partition, next_offset, state)
+        """Replace the partition's snapshot; see `SnapshotStore.save`."""
+        there = self._snapshots.get(partition)
+        if there is None or there.next_offset <= next_offset:
+            self._snapshots[partition] = StoredSnapshot(partition, next_offset, state)
 
     async def load(self, partition: int) -> Snapshot | None:
         """Give the partition's snapshot, or None."""

@@ -163,7 +163,7 @@ class SqliteLog:
         return await self._read(Storage.damage)
 
     async def save_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Replace a partition's snapshot in the log's file; for `SqliteSnapshots`."""
+        """Replace a partition's snapshot in the log's file, unless that is a newer one; for `SqliteSnapshots`."""
         self._refuse_if_closed()
         async with self._commits:
             await self._write(lambda storage: storage.save_snapshot(snapshot))
@@ -244,7 +244,7 @@ class SqliteSnapshots:
         self._log = log
 
     async def save(self, partition: int, next_offset: int, state: bytes) -> None:
-        """Replace the partition's snapshot, durably."""
+        """Replace the partition's snapshot, durably; see `SnapshotStore.save`."""
         await self._log.save_snapshot(StoredSnapshot(partition, next_offset, state))
 
     async def load(self, partition: int) -> Snapshot | None:

@@ -132,12 +132,14 @@ class Storage:
         return [] if findings == ["ok"] else findings
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Replace the partition's snapshot."""
+        """Replace the partition's snapshot, unless that is a newer one; see `SnapshotStore.save`."""
         self._refuse_if_replaced()
         self._bound_wal()
         with _Transaction(self._connection, self.path, self._busy_timeout_s), driver.translated(self.path):
             self._connection.execute(
-                "INSERT OR REPLACE INTO snapshot (partition, next_offset, state) VALUES (?, ?, ?)",
+                "INSERT INTO snapshot (partition, next_offset, state) VALUES (?, ?, ?)"
+                " ON CONFLICT (partition) DO UPDATE SET next_offset = excluded.next_offset, state = excluded.state"
+                " WHERE excluded.next_offset >= snapshot.next_offset",
                 (snapshot.partition, snapshot.next_offset, snapshot.state),
             )
 

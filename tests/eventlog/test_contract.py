@@ -254,3 +254,20 @@ async def test_a_later_snapshot_replaces_the_one_before_and_no_other_partitions(
     assert one is not None
     assert (zero.next_offset, zero.state) == (10, b"zero")
     assert (one.next_offset, one.state) == (30, b"")
+
+
+async def test_an_older_snapshot_does_not_replace_a_newer_one(snapshots: SnapshotStore) -> None:
+    await snapshots.save(1, 30, b"newer")
+    await snapshots.save(1, 29, b"older")
+    await snapshots.save(0, 1, b"of another partition")
+    found = await snapshots.load(1)
+    assert found is not None
+    assert (found.next_offset, found.state) == (30, b"newer")
+
+
+async def test_a_snapshot_of_the_same_offset_replaces_the_one_before(snapshots: SnapshotStore) -> None:
+    await snapshots.save(1, 30, b"of a form that nobody can read")
+    await snapshots.save(1, 30, b"readable")
+    found = await snapshots.load(1)
+    assert found is not None
+    assert (found.next_offset, found.state) == (30, b"readable")
