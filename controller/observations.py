@@ -76,17 +76,18 @@ def daemon_pod(found: objects.Pod) -> DaemonPodSeen:
 def cdc(found: objects.ComputeDomainClique) -> CdcSeen:
     """Read a CDC. Domain and clique are its labels, else the two halves of its name (`<domain UID>.<clique ID>`).
 
-    Both are empty if that gives no clique ID: such an object is not one that daemons look at.
+    Both are empty if that gives no clique ID, or if labels and name disagree: such an object is not one that daemons
+    look at, since they go by the name, and it must not stand for the one that they do look at.
     """
     meta = found.metadata
     domain, _, clique = meta.name.partition(".")
-    clique = _clique_label(meta, CLIQUE_LABEL) or clique
-    if not is_clique(clique):
-        clique = ""
+    domain, clique = meta.labels.get(DOMAIN_LABEL, domain), _clique_label(meta, CLIQUE_LABEL) or clique
+    if not is_clique(clique) or meta.name != f"{domain}.{clique}":
+        domain = clique = ""
     rows = tuple(Row(row.node_name, row.ip_address, row.index, row.status) for row in found.daemons)
     waiting = meta.annotations.get(WAITING_ANNOTATION, "")
     return CdcSeen(
-        meta.labels.get(DOMAIN_LABEL, domain) if clique else "",
+        domain,
         clique,
         meta.namespace,
         meta.name,

@@ -1,0 +1,37 @@
+"""What an object says of itself is believed only where it can be true."""
+
+import pytest
+
+from controller import observations
+from eventlog.events import CdcSeen
+from kube import names, objects
+from tests.controller import cluster as make
+
+UID, CLIQUE = "3f1c8a1e-6a64-4c3e-8f5b-0d6c1d1b7a90", "7b0a3c52-5d3e-4f0c-9c1e-3f1f6f5b2a11.32766"
+DOMAIN_OF, CLIQUE_OF = names.DOMAIN_LABEL, names.CLIQUE_LABEL
+
+
+def cdc(name: str, labels: dict[str, str]) -> objects.ComputeDomainClique:
+    return objects.ComputeDomainClique(make.meta(name, "cdc-1", 5, labels, make.DRIVER))
+
+
+@pytest.mark.parametrize("labels", [{}, {DOMAIN_OF: UID}, {CLIQUE_OF: CLIQUE}, {DOMAIN_OF: UID, CLIQUE_OF: CLIQUE}])
+def test_a_cdc_is_of_the_domain_and_clique_of_its_name(labels: dict[str, str]) -> None:
+    seen = observations.read(cdc(f"{UID}.{CLIQUE}", labels))
+    assert isinstance(seen, CdcSeen)
+    assert (seen.domain, seen.clique) == (UID, CLIQUE)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("mine", {DOMAIN_OF: UID, CLIQUE_OF: CLIQUE}),
+        (f"other.{CLIQUE}", {DOMAIN_OF: UID, CLIQUE_OF: CLIQUE}),
+        (f"{UID}.fabric.1", {DOMAIN_OF: UID, CLIQUE_OF: CLIQUE}),
+        (f"{UID}.{CLIQUE}", {DOMAIN_OF: "other"}),
+        (f"{UID}.{CLIQUE}", {CLIQUE_OF: "fabric.1"}),
+        (f"{UID}.{CLIQUE}", {DOMAIN_OF: ""}),
+    ],
+)
+def test_a_cdc_whose_labels_and_name_disagree_is_not_taken_for_the_cliques(name: str, labels: dict[str, str]) -> None:
+    assert observations.read(cdc(name, labels)) is None
