@@ -38,6 +38,8 @@ Seen = NodeSeen | DaemonPodSeen | CdcSeen | DomainSeen | DaemonSetSeen | ClaimTe
 Gone = NodeGone | DaemonPodGone | CdcGone | DomainGone | DaemonSetGone | ClaimTemplateGone
 
 CAPACITY_VARIABLE = "MAX_NODES_PER_IMEX_DOMAIN"
+CAPACITY_MAX = 1000
+"""The most that `--max-nodes-per-imex-domain` takes: what states more, or none at all, states nothing."""
 
 
 def node(found: objects.Node) -> NodeSeen:
@@ -130,21 +132,28 @@ def _domain_node(entry: objects.ComputeDomainNode) -> DomainNode:
 
 
 def daemon_set(found: objects.DaemonSet) -> DaemonSetSeen:
-    """Read a domain's DaemonSet; its capacity is what its pods are told of."""
+    """Read a domain's DaemonSet; its capacity is what its pods are told of, 0 if that is not within 1..1000."""
     meta = found.metadata
     environment = {variable.name: variable.value for one in found.spec.template.spec.containers for variable in one.env}
-    capacity = environment.get(CAPACITY_VARIABLE, "")
     return DaemonSetSeen(
         meta.labels.get(DOMAIN_LABEL, ""),
         meta.uid,
         meta.resource_version,
         meta.namespace,
         meta.name,
-        int(capacity) if capacity.isascii() and capacity.isdigit() else 0,
+        _capacity(environment.get(CAPACITY_VARIABLE, "")),
         READER_LABEL in found.spec.template.metadata.labels,
         meta.terminating,
         meta.finalizers,
     )
+
+
+def _capacity(stated: str) -> int:
+    # The length is looked at first because Python refuses to read a number of thousands of digits.
+    if not (stated.isascii() and stated.isdigit()) or len(stated) > len(str(CAPACITY_MAX)):
+        return 0
+    capacity = int(stated)
+    return capacity if capacity <= CAPACITY_MAX else 0
 
 
 def claim_template(found: objects.ResourceClaimTemplate) -> ClaimTemplateSeen:

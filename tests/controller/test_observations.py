@@ -3,7 +3,7 @@
 import pytest
 
 from controller import observations
-from eventlog.events import CdcSeen
+from eventlog.events import CdcSeen, DaemonSetSeen
 from kube import names, objects
 from tests.controller import cluster as make
 
@@ -35,3 +35,22 @@ def test_a_cdc_is_of_the_domain_and_clique_of_its_name(labels: dict[str, str]) -
 )
 def test_a_cdc_whose_labels_and_name_disagree_is_not_taken_for_the_cliques(name: str, labels: dict[str, str]) -> None:
     assert observations.read(cdc(name, labels)) is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "capacity"),
+    [
+        ("1", 1),
+        ("18", 18),
+        ("1000", 1000),
+        *((absurd, 0) for absurd in ("", "0", "1001", "-1", "1e2", "18 ", "\u0661", "9" * 18, "9" * 10_000)),
+    ],
+)
+def test_a_daemon_set_states_a_capacity_only_within_what_the_option_takes(stated: str, capacity: int) -> None:
+    variable = objects.EnvVar(observations.CAPACITY_VARIABLE, stated)
+    containers = (objects.Container("daemon", (variable,)),)
+    template = objects.PodTemplate(spec=objects.PodTemplatePodSpec(containers))
+    meta = make.meta("daemons", "ds-1", 5, {DOMAIN_OF: UID}, make.DRIVER)
+    seen = observations.read(objects.DaemonSet(meta, objects.DaemonSetSpec(template)))
+    assert isinstance(seen, DaemonSetSeen)
+    assert seen.capacity == capacity
