@@ -32,7 +32,7 @@ from kube.names import (
     TARGET_LABEL,
     WAITING_ANNOTATION,
 )
-from projections.fold import is_clique
+from projections.fold import is_clique, is_domain
 
 Seen = NodeSeen | DaemonPodSeen | CdcSeen | DomainSeen | DaemonSetSeen | ClaimTemplateSeen
 Gone = NodeGone | DaemonPodGone | CdcGone | DomainGone | DaemonSetGone | ClaimTemplateGone
@@ -172,7 +172,10 @@ def claim_template(found: objects.ResourceClaimTemplate) -> ClaimTemplateSeen:
 
 
 def read(found: objects.KubeObject) -> Seen | None:
-    """Read any watched object; None if it is of no domain."""
+    """Read any watched object; None if it is of no domain.
+
+    A label that cannot be a UID names none: anybody may set it, and as a key it could be taken for a clique's.
+    """
     match found:
         case objects.Node():
             seen: NodeSeen | DaemonPodSeen | CdcSeen | DaemonSetSeen | ClaimTemplateSeen = node(found)
@@ -188,7 +191,7 @@ def read(found: objects.KubeObject) -> Seen | None:
             seen = claim_template(found)
         case _:
             return None
-    return seen if seen.domain else None
+    return seen if is_domain(seen.domain) else None
 
 
 def gone(seen: Seen, version: int, *, cause: str, inferred: str) -> Gone:

@@ -3,7 +3,7 @@
 import pytest
 
 from controller import observations
-from eventlog.events import CdcSeen, DaemonSetSeen
+from eventlog.events import CdcSeen, DaemonSetSeen, DomainSeen
 from kube import names, objects
 from tests.controller import cluster as make
 
@@ -54,3 +54,30 @@ def test_a_daemon_set_states_a_capacity_only_within_what_the_option_takes(stated
     seen = observations.read(objects.DaemonSet(meta, objects.DaemonSetSpec(template)))
     assert isinstance(seen, DaemonSetSeen)
     assert seen.capacity == capacity
+
+
+NO_UIDS = ("", ".", "fabric.1", "watch/nodes", "controller/a", "a\0b", "a" * 64)
+
+
+@pytest.mark.parametrize("label", [UID, "a" * 63])
+def test_whatever_carries_a_domains_uid_is_of_that_domain(label: str) -> None:
+    for found in labelled(label):
+        seen = observations.read(found)
+        assert seen is not None
+        assert not isinstance(seen, DomainSeen)
+        assert seen.domain == label
+
+
+@pytest.mark.parametrize("label", NO_UIDS)
+def test_what_carries_a_label_that_is_no_uid_is_of_no_domain(label: str) -> None:
+    assert [observations.read(found) for found in labelled(label)] == [None] * 5
+
+
+def labelled(domain: str) -> list[objects.KubeObject]:
+    return [
+        make.node("n0", "node-1", 1, domain, CLIQUE),
+        make.pod("pod-1", 2, domain, "n0", CLIQUE),
+        make.daemon_set("ds-1", 3, domain),
+        make.template("template-1", 4, domain),
+        make.cdc("cdc-1", 5, domain, CLIQUE, []),
+    ]
