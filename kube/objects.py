@@ -16,8 +16,12 @@ import msgspec
 from kube import names
 from kube.client import Resource
 
-Version = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,39}\Z")]
-"""A resourceVersion: a decimal integer of at most 128 bits (KEP-5504), which the API writes as a string."""
+Version = Annotated[str, msgspec.Meta(pattern=r"\A[0-8]?[0-9]{1,18}\Z")]
+"""A resourceVersion: a decimal integer, which the API writes as a string.
+
+KEP-5504 allows for 128 bits. On etcd it is a revision, of 63 bits, and a snapshot keeps no more: what is not below
+9 * 10**18 is refused here, where the object can be named.
+"""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
