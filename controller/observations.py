@@ -187,10 +187,8 @@ def read(found: objects.KubeObject) -> Seen | None:
             return domain(found)
         case objects.DaemonSet():
             seen = daemon_set(found)
-        case objects.ResourceClaimTemplate():
-            seen = claim_template(found)
         case _:
-            return None
+            seen = claim_template(found)
     return seen if is_domain(seen.domain) else None
 
 

@@ -6,7 +6,7 @@ import pytest
 from kube import names
 from kube.client import Resource
 from kube.envelopes import ListPage, page_decoder
-from kube.objects import ComputeDomain, ComputeDomainClique, DaemonSet, Lease, Pod, object_decoder, type_of
+from kube.objects import ComputeDomain, ComputeDomainClique, DaemonSet, Pod, object_decoder, type_of
 
 META = {"name": "a", "uid": "u", "resourceVersion": "7"}
 
@@ -65,12 +65,6 @@ def test_a_daemon_set_tells_the_environment_and_labels_of_its_pods() -> None:
         ("IP", ""),
     ]
     assert daemon_set.spec.template.metadata.labels == {"a": "b"}
-
-
-def test_a_lease_that_nobody_holds_has_no_holder() -> None:
-    lease = decode(names.LEASES, spec={"leaseTransitions": 3, "holderIdentity": None})
-    assert isinstance(lease, Lease)
-    assert (lease.spec.holder_identity, lease.spec.lease_transitions) == (None, 3)
 
 
 def test_resource_versions_compare_as_numbers() -> None:
