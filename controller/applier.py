@@ -44,6 +44,9 @@ Observe = Callable[[Target, bytes | None], Awaitable[None]]
 """Appends the live object, as read just now, to the log (None: there is none). What it raises ends the process."""
 
 
+NO_CHANGE = "the API server takes this write for no change; does its CRD know all fields?"
+
+
 class WriteMetrics(Protocol):
     """What is counted of requests."""
 
@@ -110,7 +113,10 @@ class Applier:
             free.release()
         if isinstance(outcome, Refused):
             self._log.error("write refused", **_names(work.target), cause=outcome.cause)
-        elif not isinstance(outcome, Applied | Refreshed):
+        elif isinstance(outcome, Applied):
+            if isinstance(work, Write) and outcome.changed_nothing(work.effect):
+                self._log.warning("write changed nothing", **_names(work.target), cause=NO_CHANGE)
+        elif not isinstance(outcome, Refreshed):
             self._log.info("write not applied", **_names(work.target), outcome=type(outcome).__name__)
         self._coalescer.done(self._clock.monotonic(), work.target, outcome)
         self._wake.set()

@@ -6,6 +6,8 @@ what came of it (`done`). Invariants:
 - at most one write or read per object is out;
 - after a write, nothing more is sent for the object until the fold has seen that write (rules 3 and 8): what it wants
   before that was computed from a stale object. A wait of more than `hold_s` asks for a live read;
+- a write that the server took for no change (it drops fields that a CRD does not know) is not sent again before
+  something else is wanted, or the same of a newer object: it would go out for ever;
 - complete cliques come first, then what was wanted longest; all under one ceiling;
 - a failing object backs off alone, with full jitter; a server that asks for a pause gets it from all of them.
 
@@ -129,8 +131,8 @@ class Coalescer:
         slot = self._slots[target]
         slot.in_flight = False
         match outcome:
-            case Applied(resource_version=version):
-                self._applied(now, target, slot, version)
+            case Applied():
+                self._applied(now, target, slot, outcome)
             case Refreshed(resource_version=version):
                 slot.doubt = False
                 self._hold(now, slot, slot.effect.resource_version if slot.effect else 0, version)
@@ -169,7 +171,7 @@ class Coalescer:
         slot.sent, slot.since = (effect, since), None
         return Write(effect, slot.position)
 
-    def _applied(self, now: float, target: Target, slot: Slot, version: int | None) -> None:
+    def _applied(self, now: float, target: Target, slot: Slot, outcome: Applied) -> None:
         slot.attempts = 0
         sent = slot.sent[0] if slot.sent else None
         if isinstance(sent, PostEvent):
@@ -178,7 +180,9 @@ class Coalescer:
             if len(self._posted) > EVENTS_REMEMBERED:
                 del self._posted[next(iter(self._posted))]
         elif sent is not None:
-            self._hold(now, slot, sent.resource_version, version)
+            if outcome.changed_nothing(sent) and slot.effect in (None, sent):
+                slot.futile = sent
+            self._hold(now, slot, sent.resource_version, outcome.resource_version)
 
     def _hold(self, now: float, slot: Slot, base: int, version: int | None) -> None:
         """Wait for the fold to see the object as it is now, unless it has done so already."""

@@ -32,12 +32,14 @@ from kube.names import (
     TARGET_LABEL,
     WAITING_ANNOTATION,
 )
-from projections.fold import is_clique
+from projections.fold import is_clique, is_domain
 
 Seen = NodeSeen | DaemonPodSeen | CdcSeen | DomainSeen | DaemonSetSeen | ClaimTemplateSeen
 Gone = NodeGone | DaemonPodGone | CdcGone | DomainGone | DaemonSetGone | ClaimTemplateGone
 
 CAPACITY_VARIABLE = "MAX_NODES_PER_IMEX_DOMAIN"
+CAPACITY_MAX = 1000
+"""The most that `--max-nodes-per-imex-domain` takes: what states more, or none at all, states nothing."""
 
 
 def node(found: objects.Node) -> NodeSeen:
@@ -76,17 +78,18 @@ def daemon_pod(found: objects.Pod) -> DaemonPodSeen:
 def cdc(found: objects.ComputeDomainClique) -> CdcSeen:
     """Read a CDC. Domain and clique are its labels, else the two halves of its name (`<domain UID>.<clique ID>`).
 
-    Both are empty if that gives no clique ID: such an object is not one that daemons look at.
+    Both are empty if that gives no clique ID, or if labels and name disagree: such an object is not one that daemons
+    look at, since they go by the name, and it must not stand for the one that they do look at.
     """
     meta = found.metadata
     domain, _, clique = meta.name.partition(".")
-    clique = _clique_label(meta, CLIQUE_LABEL) or clique
-    if not is_clique(clique):
-        clique = ""
+    domain, clique = meta.labels.get(DOMAIN_LABEL, domain), _clique_label(meta, CLIQUE_LABEL) or clique
+    if not is_clique(clique) or meta.name != f"{domain}.{clique}":
+        domain = clique = ""
     rows = tuple(Row(row.node_name, row.ip_address, row.index, row.status) for row in found.daemons)
     waiting = meta.annotations.get(WAITING_ANNOTATION, "")
     return CdcSeen(
-        meta.labels.get(DOMAIN_LABEL, domain) if clique else "",
+        domain,
         clique,
         meta.namespace,
         meta.name,
@@ -129,21 +132,28 @@ def _domain_node(entry: objects.ComputeDomainNode) -> DomainNode:
 
 
 def daemon_set(found: objects.DaemonSet) -> DaemonSetSeen:
-    """Read a domain's DaemonSet; its capacity is what its pods are told of."""
+    """Read a domain's DaemonSet; its capacity is what its pods are told of, 0 if that is not within 1..1000."""
     meta = found.metadata
     environment = {variable.name: variable.value for one in found.spec.template.spec.containers for variable in one.env}
-    capacity = environment.get(CAPACITY_VARIABLE, "")
     return DaemonSetSeen(
         meta.labels.get(DOMAIN_LABEL, ""),
         meta.uid,
         meta.resource_version,
         meta.namespace,
         meta.name,
-        int(capacity) if capacity.isascii() and capacity.isdigit() else 0,
+        _capacity(environment.get(CAPACITY_VARIABLE, "")),
         READER_LABEL in found.spec.template.metadata.labels,
         meta.terminating,
         meta.finalizers,
     )
+
+
+def _capacity(stated: str) -> int:
+    # The length is looked at first because Python refuses to read a number of thousands of digits.
+    if not (stated.isascii() and stated.isdigit()) or len(stated) > len(str(CAPACITY_MAX)):
+        return 0
+    capacity = int(stated)
+    return capacity if capacity <= CAPACITY_MAX else 0
 
 
 def claim_template(found: objects.ResourceClaimTemplate) -> ClaimTemplateSeen:
@@ -162,7 +172,10 @@ def claim_template(found: objects.ResourceClaimTemplate) -> ClaimTemplateSeen:
 
 
 def read(found: objects.KubeObject) -> Seen | None:
-    """Read any watched object; None if it is of no domain."""
+    """Read any watched object; None if it is of no domain.
+
+    A label that cannot be a UID names none: anybody may set it, and as a key it could be taken for a clique's.
+    """
     match found:
         case objects.Node():
             seen: NodeSeen | DaemonPodSeen | CdcSeen | DaemonSetSeen | ClaimTemplateSeen = node(found)
@@ -174,11 +187,9 @@ def read(found: objects.KubeObject) -> Seen | None:
             return domain(found)
         case objects.DaemonSet():
             seen = daemon_set(found)
-        case objects.ResourceClaimTemplate():
-            seen = claim_template(found)
         case _:
-            return None
-    return seen if seen.domain else None
+            seen = claim_template(found)
+    return seen if is_domain(seen.domain) else None
 
 
 def gone(seen: Seen, version: int, *, cause: str, inferred: str) -> Gone:

@@ -36,9 +36,10 @@ class Hold(msgspec.Struct, frozen=True):
 class Slot(msgspec.Struct):
     """The state of one object. `since` is when the oldest change that is not yet written was wanted.
 
-    `in_flight` says that a write or a read is out; `sent` is the effect that was last sent and its `since`. `doubt`
-    says that a live read has to come first. `not_before` and `attempts` are the back-off's. `scheduled` is the
-    (due, rank) that the queue holds for the slot, `ticket` the number of that entry: older entries are void.
+    `in_flight` says that a write or a read is out; `sent` is the effect that was last sent and its `since`. `futile` is
+    an effect that the server took for no change: as long as the same is wanted, it is not sent again. `doubt` says that
+    a live read has to come first. `not_before` and `attempts` are the back-off's. `scheduled` is the (due, rank) that
+    the queue holds for the slot, `ticket` the number of that entry: older entries are void.
     """
 
     owner: str
@@ -47,6 +48,7 @@ class Slot(msgspec.Struct):
     since: float | None = None
     in_flight: bool = False
     sent: tuple[AnyEffect, float] | None = None
+    futile: AnyEffect | None = None
     hold: Hold | None = None
     doubt: bool = False
     history: History = History()
@@ -60,6 +62,8 @@ class Slot(msgspec.Struct):
         self.owner, self.effect, self.position = owner, effect, position
         if self.hold and self.hold.released_by(effect):
             self.hold = None
+        if self.futile is not None and effect != self.futile:
+            self.futile, self.since = None, None  # What was not sent before is no delay of this change.
         if self.since is None:
             self.since = now
 
@@ -88,6 +92,8 @@ class Slot(msgspec.Struct):
         """Give the earliest time for the next write or read; None if there is nothing to do."""
         if self.in_flight or self.effect is None:
             return None  # What comes of the request that is out decides, or the next wish.
+        if self.effect == self.futile:
+            return None
         if self.doubt:
             return self.not_before
         if self.hold is not None:

@@ -5,7 +5,7 @@ The coalescer decides by class of outcome only; which HTTP answer means which is
 
 import msgspec
 
-from projections.effects import AnyEffect, Target
+from projections.effects import AnyEffect, DeleteObject, Target
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -33,6 +33,13 @@ class Applied(msgspec.Struct, frozen=True):
     """The write took effect. `resource_version` is the object's version after it; None where the answer has none."""
 
     resource_version: int | None
+
+    def changed_nothing(self, effect: AnyEffect) -> bool:
+        """Say whether the server took the write of `effect` for no change: the version is the one it was made from.
+
+        Never of a deletion: some servers answer it with the object as it last was.
+        """
+        return self.resource_version == effect.resource_version and not isinstance(effect, DeleteObject)
 
 
 class Conflict(msgspec.Struct, frozen=True):

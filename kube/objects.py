@@ -16,21 +16,16 @@ import msgspec
 from kube import names
 from kube.client import Resource
 
-Version = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,39}\Z")]
-"""A resourceVersion: a decimal integer of at most 128 bits (KEP-5504), which the API writes as a string."""
+Version = Annotated[str, msgspec.Meta(pattern=r"\A[0-8]?[0-9]{1,18}\Z")]
+"""A resourceVersion: a decimal integer, which the API writes as a string.
+
+KEP-5504 allows for 128 bits. On etcd it is a revision, of 63 bits, and a snapshot keeps no more: what is not below
+9 * 10**18 is refused here, where the object can be named.
+"""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of the structs: immutable, camelCase on the wire, defaults left out when encoded."""
-
-
-class OwnerReference(Struct, frozen=True):
-    """Who owns an object."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
 
 
 class ObjectMeta(Struct, frozen=True):
@@ -40,13 +35,10 @@ class ObjectMeta(Struct, frozen=True):
     uid: str
     version: Version = msgspec.field(name="resourceVersion")
     namespace: str = ""
-    generation: int = 0
-    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
-    owner_references: tuple[OwnerReference, ...] = ()
 
     @property
     def resource_version(self) -> int:
@@ -211,21 +203,11 @@ class DaemonSetSpec(Struct, frozen=True):
     template: PodTemplate = PodTemplate()
 
 
-class DaemonSetStatus(Struct, frozen=True):
-    """How many daemons there should be and how many there are."""
-
-    desired_number_scheduled: int = 0
-    current_number_scheduled: int = 0
-    number_ready: int = 0
-    observed_generation: int = 0
-
-
 class DaemonSet(Struct, frozen=True):
     """A DaemonSet."""
 
     metadata: ObjectMeta
     spec: DaemonSetSpec = DaemonSetSpec()
-    status: DaemonSetStatus = DaemonSetStatus()
 
 
 class ResourceClaimTemplate(Struct, frozen=True):
@@ -234,24 +216,7 @@ class ResourceClaimTemplate(Struct, frozen=True):
     metadata: ObjectMeta
 
 
-class LeaseSpec(Struct, frozen=True):
-    """Who holds a lease and until when. Times are RFC 3339 with microseconds, as the API writes them."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class Lease(Struct, frozen=True):
-    """A lease."""
-
-    metadata: ObjectMeta
-    spec: LeaseSpec = LeaseSpec()
-
-
-KubeObject = Node | Pod | ComputeDomain | ComputeDomainClique | DaemonSet | ResourceClaimTemplate | Lease
+KubeObject = Node | Pod | ComputeDomain | ComputeDomainClique | DaemonSet | ResourceClaimTemplate
 """The kinds that can be read."""
 
 
@@ -264,7 +229,6 @@ def type_of(resource: Resource) -> type[KubeObject]:
         names.CDCS: ComputeDomainClique,
         names.DAEMON_SETS: DaemonSet,
         names.CLAIM_TEMPLATES: ResourceClaimTemplate,
-        names.LEASES: Lease,
     }
     return types[resource]
 

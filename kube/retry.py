@@ -1,4 +1,4 @@
-"""Back-off, and the one helper that retries requests, for all verbs.
+"""Back-off: how long to wait after a request that failed.
 
 Problem: 144 daemons that were refused at one moment came back at one moment, ten times over, and a cap that was meant
 to be 3 s was 3,000 s (failure case A10); a Retry-After that is ignored keeps the server down (B11).
@@ -7,18 +7,12 @@ the server asks for is the least that is waited, and comes on top. Reason for fu
 the fewest collisions for the same number of requests.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
 
 import msgspec
 
-from kube.client import ApiError, KubeError, ServerError, Throttled, Unreachable
-from kube.clock import Clock
+from kube.client import ApiError, KubeError, Throttled
 
-RETRYABLE = (Throttled, ServerError, Unreachable)
-"""What may succeed when it is sent again unchanged. After Unreachable a write may have taken effect all the same."""
-
-T = TypeVar("T")
 Random = Callable[[], float]
 """Gives numbers in [0, 1), as random.Random().random does."""
 
@@ -67,19 +61,3 @@ class Backoff:
         if error.retry_after_s is None:
             return self._policy.throttled_s if isinstance(error, Throttled) else 0.0
         return min(error.retry_after_s, self._policy.retry_after_cap_s)
-
-
-async def call_with_retries(call: Callable[[], Awaitable[T]], *, attempts: int, backoff: Backoff, clock: Clock) -> T:
-    """Await `call()` until it succeeds, at most `attempts` times, and give its result.
-
-    Raises the last error; an error that is not in RETRYABLE at once. A retried create may raise AlreadyExists, and a
-    retried patch Conflict, because of the first try's own effect: the caller reads the object and decides.
-    """
-    for left in range(attempts - 1, -1, -1):
-        try:
-            return await call()
-        except RETRYABLE as error:
-            if not left:
-                raise
-            await clock.sleep(backoff.wait_s(error, clock.monotonic()))
-    raise ValueError(f"attempts must be at least 1, not {attempts}")

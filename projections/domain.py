@@ -31,7 +31,7 @@ from eventlog.events import (
     NodeGone,
     NodeSeen,
 )
-from projections.buckets import Buckets, drop, find, put, values
+from projections.buckets import Buckets, drop, find, put
 from projections.tombstones import Tombstones, at_rest, bury, exhume, gone_at
 
 
@@ -251,19 +251,9 @@ def _pod_seen(state: DomainState, event: DaemonPodSeen) -> DomainState:
 
 
 def _pod_gone(state: DomainState, event: DaemonPodGone) -> DomainState:
-    if not event.uid:
-        return _pods_of_node_gone(state, event)
     if _outlived(_pod(state, event.uid), event):
         return state
     return _without_pod(replace(state, uid=event.domain), event.uid, event.resource_version)
-
-
-def _pods_of_node_gone(state: DomainState, event: DaemonPodGone) -> DomainState:
-    """Take out the node's pods that a complete list of pods lacks; those seen after that list stay."""
-    for pod in (*values(state.fabric_pods), *values(state.bare_pods)):
-        if pod.node == event.node and pod.resource_version <= event.resource_version:
-            state = _without_pod(state, pod.uid, event.resource_version)
-    return state
 
 
 def _without_pod(state: DomainState, uid: str, version: int) -> DomainState:

@@ -32,6 +32,9 @@ from projections.visibility import ControllerState, WatchState, apply_controller
 WATCH_PREFIX = "watch/"
 CONTROLLER_PREFIX = "controller/"
 
+DOMAIN_LENGTH = 63
+"""Most characters of a ComputeDomain's UID: it is a label's value on all that is the domain's."""
+
 Aggregate = CliqueState | DomainState | WatchState | ControllerState
 
 _CLIQUE: Mapping[type, Callable[[CliqueState, Any], CliqueState]] = {
@@ -55,6 +58,11 @@ _CLIQUE: Mapping[type, Callable[[CliqueState, Any], CliqueState]] = {
 def is_clique(key: str) -> bool:
     """Say whether the key is a clique ID."""
     return "." in key and "/" not in key
+
+
+def is_domain(key: str) -> bool:
+    """Say whether the key can be a ComputeDomain's UID, and is no other kind of key."""
+    return 0 < len(key) <= DOMAIN_LENGTH and not any(mark in key for mark in "./\0")
 
 
 def apply(state: Aggregate | None, key: str, event: AnyEvent) -> Aggregate:

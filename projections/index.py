@@ -6,7 +6,8 @@ counts it. Rule 5: an index is unique per domain and clique, in range, never cha
 for its node afterwards.
 
 `objection` says why a decision is not admissible; `apply_decision` takes one in; `propose` gives those that are due.
-All three are pure, and `propose` never gives a decision that `objection` would refuse in the same state.
+All three are pure, and `propose` never gives a decision that `objection` would refuse in the same state. A capacity is
+whatever the log says, so none of them takes steps in proportion to it.
 """
 
 from msgspec.structs import replace
@@ -111,7 +112,8 @@ def _objection_to_refusal(state: CliqueState, membership: Membership, decision: 
         return "the node waits already"
     if not is_member(state, decision.domain, decision.node):
         return "the node is not a member"
-    if len(_taken(state, decision.domain, decision.capacity) & set(range(decision.capacity))) < decision.capacity:
+    taken = _taken(state, decision.domain, decision.capacity)
+    if sum(0 <= index < decision.capacity for index in taken) < decision.capacity:
         return "an index is free"
     return ""
 
@@ -234,12 +236,13 @@ def _choose(state: CliqueState, domain: str, node: str, capacity: int) -> tuple[
     if own is not None and own.index < capacity and own.index not in taken:
         return own.index, "remembered"
     remembered = {held.index: held.since for held in membership.holdings.values()}
-    free = [index for index in range(capacity) if index not in taken]
-    for index in free:
-        if index not in remembered:
-            return index, "never used"
-    if free:
-        return min(free, key=lambda index: (remembered[index], index)), "longest released"
+    # It ends at the first index that nobody has or had, so it takes no more steps than there are holdings and rows.
+    fresh = next((index for index in range(capacity) if index not in taken and index not in remembered), None)
+    if fresh is not None:
+        return fresh, "never used"
+    released = [index for index in remembered if 0 <= index < capacity and index not in taken]
+    if released:
+        return min(released, key=lambda index: (remembered[index], index)), "longest released"
     return None, ""
 
 

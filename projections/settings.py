@@ -12,7 +12,7 @@ class Settings(msgspec.Struct, frozen=True):
     `status.nodes` (rule 11): a larger domain's status lists only the nodes without a fabric, which have no CDC.
     `host_managed` says that the hosts run IMEX: no DaemonSet and no daemon claim template are made (failure case A22).
     `conditions` says that the installed ComputeDomain CRD keeps `status.conditions`. Upstream's drops them without a
-    word: asked for there, they would call for the same write for ever, so then Events alone tell people.
+    word: asked for there, they would call for a write that changes nothing, so then Events alone tell people.
     """
 
     namespace: str

@@ -39,7 +39,11 @@ def json_patched(now: dict[str, Any], patch: list[dict[str, Any]]) -> dict[str, 
 
 
 class MemoryClient:
-    """Each of `interferences` happens right before a patch is carried out: another writer who is faster."""
+    """Each of `interferences` happens right before a patch is carried out: another writer who is faster.
+
+    A merge patch that changes nothing leaves the version as it is; `unknown` fields of a status are dropped, as an API
+    server drops what a CRD does not know.
+    """
 
     def __init__(self, clock: Clock, latency_s: float) -> None:
         self._clock = clock
@@ -50,6 +54,7 @@ class MemoryClient:
         self.errors: list[kube.KubeError] = []
         self.faults: list[tuple[str, kube.KubeError, bool]] = []
         self.interferences: list[Callable[[], None]] = []
+        self.unknown: set[str] = set()
         self.changed: Callable[[Key, dict[str, Any]], None] = lambda _key, _object: None
         self.out: dict[Key, int] = {}
         self.most_out = 0
@@ -96,7 +101,9 @@ class MemoryClient:
             self._same_version(now, patch)
             if subresource:
                 patch = {subresource: patch[subresource]}
-            return self.put(key, merged(now, patch))
+                patch = {part: {k: v for k, v in patch[part].items() if k not in self.unknown} for part in patch}
+            result = merged(now, patch)
+            return now if result == now else self.put(key, result)
 
         return await self._request("patch", key, store)
 

@@ -15,7 +15,7 @@ from controller.coalescer import Coalescer, Depth, Limits
 from controller.metrics import Metrics
 from controller.pacing import Pace
 from controller.requests import Renderer
-from eventlog.events import Row
+from eventlog.events import Condition, Row
 from kube import client as kube
 from projections.effects import (
     AnyEffect,
@@ -26,6 +26,7 @@ from projections.effects import (
     Target,
     UnlabelNode,
     WriteCdc,
+    WriteStatus,
 )
 from simulation.clock import VirtualClock
 from tests.controller.memory_client import Key, MemoryClient
@@ -338,6 +339,25 @@ async def test_a_refusal_is_reported_with_the_object_and_the_cause() -> None:
         assert "cannot create" in report["cause"]
         await rig.clock.advance(60.0)
         assert rig.rows("fabric.1") == [("node-00", 0, "Ready")]
+
+
+async def test_a_status_of_which_the_crd_does_not_know_the_conditions_is_written_once_with_a_warning() -> None:
+    key = ("computedomains", "team", "cd")
+    async with running() as rig:
+        rig.client.unknown = {"conditions"}
+        body = rig.client.put(key, {"metadata": {"name": "cd"}, "status": {"status": "NotReady", "nodes": []}})
+        meta = body["metadata"]
+        condition = Condition("SpecValid", "False", "InvalidSpec", "no spec", "")
+        effect = WriteStatus(
+            Target(*key), "cd", int(meta["resourceVersion"]), meta["uid"], "NotReady", (), (condition,)
+        )
+        for _ in range(60):
+            rig.applier.replace("cd", {effect.target: effect}, "0/1")
+            await rig.clock.advance(1.0)
+        assert rig.writes(key) == 1
+        (report,) = rig.log.entries
+        assert (report["log_level"], report["name"]) == ("warning", "cd")
+        assert "does its CRD know all fields?" in report["cause"]
 
 
 async def test_a_node_that_was_relabelled_meanwhile_keeps_its_new_label() -> None:

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -110,6 +111,51 @@ def test_a_write_that_is_not_seen_again_is_looked_up_after_a_while() -> None:
     assert bench.idle(LIMITS.hold_s - 0.1), "the fold has not seen version 5 yet"
     bench.want()
     assert bench.idle(60.0)
+
+
+def test_a_write_that_the_server_takes_for_no_change_is_not_sent_again() -> None:
+    bench = Bench()
+    bench.want(cdc(5, "10.0.0.1"))
+    bench.write()
+    bench.done(Applied(5))
+    for _ in range(60):
+        bench.want(cdc(5, "10.0.0.1"))
+        assert bench.idle(1.0)
+    bench.want()
+    bench.want(cdc(5, "10.0.0.1"))
+    assert bench.idle(60.0), "it was taken for no change, whether or not it was wanted all the time"
+
+
+@pytest.mark.parametrize("other", [cdc(5, "10.0.0.1", "10.0.0.2"), cdc(6, "10.0.0.1")])
+def test_after_a_write_that_changed_nothing_other_content_or_a_newer_version_is_sent(other: WriteCdc) -> None:
+    bench = Bench()
+    bench.want(cdc(5, "10.0.0.1"))
+    bench.write()
+    bench.done(Applied(5))
+    assert bench.idle(30.0)
+    bench.want(other)
+    assert bench.write().effect == other
+    bench.done(Applied(7))
+    bench.want(cdc(7, "10.0.0.1"))
+    assert bench.write().effect == cdc(7, "10.0.0.1")
+
+
+def test_what_is_wanted_while_a_write_that_changes_nothing_is_out_is_sent() -> None:
+    bench = Bench()
+    bench.want(cdc(5, "10.0.0.1"))
+    bench.write()
+    bench.want(cdc(5, "10.0.0.2"))
+    bench.done(Applied(5))
+    assert bench.write().effect == cdc(5, "10.0.0.2")
+
+
+def test_a_deletion_that_is_answered_with_the_object_as_it_was_is_tried_until_the_object_is_seen_to_be_gone() -> None:
+    bench = Bench()
+    delete = DeleteObject(target(), "cd", 5, "uid")
+    bench.want(delete)
+    bench.write()
+    bench.done(Applied(5))
+    assert bench.write().effect == delete
 
 
 def test_a_wish_that_comes_and_goes_does_not_make_us_forget_that_our_write_is_unseen() -> None:

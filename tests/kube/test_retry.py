@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.client import Conflict, KubeError, ServerError, Throttled, Unreachable
-from kube.retry import Backoff, BackoffPolicy, call_with_retries
-from tests.kube.scripted import ScriptedClock
+from kube.client import KubeError, ServerError, Throttled, Unreachable
+from kube.retry import Backoff, BackoffPolicy
 
 POLICY = BackoffPolicy()
 
@@ -64,48 +63,3 @@ def test_after_a_healthy_time_the_back_off_starts_anew() -> None:
         now += backoff.wait_s(Unreachable("reset"), now)
     assert backoff.wait_s(Unreachable("reset"), now + POLICY.healthy_s - 1) == POLICY.cap_s
     assert backoff.wait_s(Unreachable("reset"), now + 2 * POLICY.healthy_s + POLICY.cap_s) == POLICY.base_s
-
-
-class Calls:
-    """A request that fails as told, and then succeeds."""
-
-    def __init__(self, *errors: KubeError) -> None:
-        self.errors = list(errors)
-        self.made = 0
-
-    async def __call__(self) -> str:
-        self.made += 1
-        if self.errors:
-            raise self.errors.pop(0)
-        return "done"
-
-
-async def test_ten_refusals_and_a_success_are_one_success_without_a_burst() -> None:
-    """Failure case B11."""
-    calls, clock = Calls(*[throttled(2.0)] * 10), ScriptedClock()
-    backoff = Backoff(POLICY, random.Random(1).random)
-    assert await call_with_retries(calls, attempts=11, backoff=backoff, clock=clock) == "done"
-    assert calls.made == 11
-    assert len(clock.slept) == 10
-    assert min(clock.slept) >= 2.0
-
-
-async def test_the_last_error_is_raised_when_the_attempts_are_used_up() -> None:
-    last = Unreachable("third")
-    calls, clock = Calls(Unreachable("first"), ServerError(500, "", "second"), last), ScriptedClock()
-    with pytest.raises(Unreachable) as caught:
-        await call_with_retries(calls, attempts=3, backoff=Backoff(POLICY, lambda: 0.5), clock=clock)
-    assert caught.value is last
-    assert (calls.made, len(clock.slept)) == (3, 2)
-
-
-async def test_what_cannot_succeed_unchanged_is_not_sent_again() -> None:
-    calls, clock = Calls(Conflict(409, "Conflict", "changed")), ScriptedClock()
-    with pytest.raises(Conflict):
-        await call_with_retries(calls, attempts=5, backoff=Backoff(POLICY, lambda: 0.5), clock=clock)
-    assert (calls.made, clock.slept) == (1, [])
-
-
-async def test_no_attempt_at_all_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        await call_with_retries(Calls(), attempts=0, backoff=Backoff(POLICY, lambda: 0.5), clock=ScriptedClock())

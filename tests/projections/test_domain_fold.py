@@ -196,22 +196,6 @@ def test_a_new_domain_under_an_old_name_has_a_state_of_its_own() -> None:
     assert domain_effects(old, SETTINGS) == ()
 
 
-def test_a_complete_list_of_pods_takes_out_what_a_node_had_before_it() -> None:
-    pods = [
-        DaemonPodSeen(UID, node, DRIVER, name, name, version, clique)
-        for node, name, version, clique in [
-            ("n1", "a", 5, "c"),
-            ("n1", "b", 6, ""),
-            ("n1", "late", 11, "c"),
-            ("n2", "d", 5, "c"),
-        ]
-    ]
-    state = folded([*pods, DaemonPodGone(UID, "n1", "", 10, inferred="relist")])
-    left = {pod.name for pod in (*values(state.fabric_pods), *values(state.bare_pods))}
-    assert left == {"late", "d"}
-    assert apply_domain(state, pods[0]) == state
-
-
 def test_tombstones_are_bounded_and_those_with_the_highest_versions_stay() -> None:
     uids = [uid for uid in (f"uid-{i}" for i in range(30_000)) if bucket_of(uid) == "07"][: LIMIT + 10]
     stones = {}
