@@ -38,6 +38,10 @@ from controller.work import (
 )
 from projections.effects import AnyEffect, PostEvent, Target
 
+REMEMBERED_S = 600.0
+"""For how long it is remembered of an unwanted object that a write of it was not seen yet: no watch lags longer, since
+one that is silent is cut within a minute or two."""
+
 EVENTS_REMEMBERED = 10_000
 """Bound on the names of Events that this process has sent; the API server itself forgets Events after an hour."""
 
@@ -229,7 +233,7 @@ class Coalescer:
     def _forget_at(self, now: float, slot: Slot) -> float:
         """Give the time from which nothing of an unwanted object's slot can matter."""
         paced = max(slot.history.written, slot.history.status) + keep_s(self._pace)
-        held = slot.hold.until if slot.hold is not None else now
+        held = now + REMEMBERED_S if slot.hold is not None or slot.doubt else now
         return max(now, slot.not_before, paced, held)
 
     def _promote(self, now: float) -> None:

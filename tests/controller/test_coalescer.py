@@ -427,7 +427,7 @@ def test_objects_at_rest_are_forgotten() -> None:
         write = bench.write()
         bench.done(Applied(2), write.target.name)
         bench.want(owner=write.target.name)
-    assert bench.idle(60.0)
+    assert bench.idle(660.0)
     assert not bench.coalescer._slots
     assert not bench.coalescer._owned
     assert not bench.coalescer._later
@@ -528,9 +528,21 @@ LOST_WHILE_UNWANTED = [
     ("write", 0),
 ]
 
+SEEN_LATE = [
+    ("change", 1),
+    ("write", 0),
+    ("change", 0),
+    ("pass", 29),
+    ("write", 0),
+    ("pass", 60),
+    ("change", 1),
+    ("write", 0),
+]
+
 
 @given(steps)
 @example(LOST_WHILE_UNWANTED)
+@example(SEEN_LATE)
 @settings(max_examples=300, deadline=None)
 def test_whatever_the_order_of_events_we_never_conflict_with_ourselves_and_end_with_what_is_wanted(
     sequence: list[tuple[str, int]],
