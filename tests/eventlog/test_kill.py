@@ -141,6 +141,8 @@ async def test_a_killed_writer_loses_nothing_that_was_acknowledged(seed: int, wr
         before = found.reports
     assert before
     assert sum(report.records for report in before) > 0
+    verify = await asyncio.create_subprocess_exec(sys.executable, "-m", "controller", "verify", f"sqlite:{path}")
+    assert await verify.wait() == 0, "what a user would run finds the log sound"
 
 
 @pytest.mark.parametrize("seed", range(10))
