@@ -93,7 +93,7 @@ class Appender:
         """Append keyed events, and try again while the log is not available; `trouble` says so meanwhile."""
         now_ms = self._clock.now_ms()
         entries = [
-            codec.entry(key, event, timestamp_ms=now_ms, controller=self._identity)  # type: ignore[arg-type]
+            codec.entry(key, event, timestamp_ms=now_ms, controller=self._identity)  # type: ignore[arg-type]  # all are events
             for key, event in events
         ]
         while True:
