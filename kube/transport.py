@@ -10,6 +10,7 @@ bounded. Redirects are not followed: they could carry the token elsewhere.
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +32,9 @@ LINE_LIMIT = 4 * 1024 * 1024
 REFUSAL_LIMIT = 64 * 1024
 """Bytes that are read of an error's body."""
 READ_BUFFER = 1024 * 1024
+TLS_CLOSES_LATE = sys.version_info < (3, 12, 7)
+"""Whether asyncio leaves a TLS connection open until the peer agrees to its end (cpython #109534): a watch that is left
+early would outlive its client, so aiohttp is asked to abort such connections when it is closed."""
 
 PATCH_TYPES: Mapping[str, str] = {"merge": "application/merge-patch+json", "json": "application/json-patch+json"}
 
@@ -76,7 +80,7 @@ class HttpKubeClient:
         self._credentials = credentials
         self._timeouts = timeouts
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, enable_cleanup_closed=TLS_CLOSES_LATE),
             headers={
                 "User-Agent": f"cliquelog/{version('cliquelog')}",
                 "Accept": "application/json",

@@ -14,6 +14,8 @@ from typing import Any, Self
 import aiohttp
 import yaml
 
+from kube.transport import TLS_CLOSES_LATE
+
 Object = dict[str, Any]
 
 MERGE = "application/merge-patch+json"
@@ -49,7 +51,9 @@ class Api:
             base_url=cluster["server"],
             headers={"Authorization": f"Bearer {config['users'][0]['user']['token']}", "User-Agent": "cliquelog-tests"},
             connector=aiohttp.TCPConnector(
-                ssl=ssl.create_default_context(cafile=cluster["certificate-authority"]), limit=CONNECTIONS
+                ssl=ssl.create_default_context(cafile=cluster["certificate-authority"]),
+                limit=CONNECTIONS,
+                enable_cleanup_closed=TLS_CLOSES_LATE,
             ),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60),
             read_bufsize=LINE_LIMIT,
