@@ -94,7 +94,7 @@ async def _leave_a_watch(kubeconfig: Path, cut: Callable[[], None]) -> None:
 
 
 def test_a_loop_may_end_as_soon_as_the_client_is_closed(control_plane: ControlPlane, tmp_path: Path) -> None:
-    """A watch that is left early has a TLS connection whose end the server must confirm; it must not outlive the loop."""
+    """A watch left early has a TLS connection whose end the server must confirm; it must not outlive the loop."""
     config = control_plane.admin_kubeconfig.read_text()
     address = urlsplit(yaml.safe_load(config)["clusters"][0]["cluster"]["server"])
     assert address.hostname is not None
