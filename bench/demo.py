@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
@@ -37,7 +38,9 @@ from kube.clock import SystemClock
 from kube.transport import connect
 from projections.partition import PartitionFold, digest, restore
 from projections.settings import Settings
-from simulation.apiserver import ApiServer
+from simulation.api import Api
+from simulation.apiserver import application
+from simulation.store import Store
 
 NAMESPACE = "nvidia-dra-driver-gpu"
 FABRIC = "7b0a3c52-5d3e-4f0c-9c1e-3f1f6f5b2a11"
@@ -95,9 +98,9 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 @contextlib.asynccontextmanager
-async def serving(server: ApiServer, requests: Requests, folder: Path) -> AsyncIterator[KubeClient]:
+async def serving(server: Api, requests: Requests, folder: Path) -> AsyncIterator[KubeClient]:
     """Serve on loopback, and give a client that found the server through a kubeconfig in `folder`."""
-    runner = web.AppRunner(server.application(requests.middleware()), shutdown_timeout=1)
+    runner = web.AppRunner(application(server, requests.middleware()), shutdown_timeout=1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -128,7 +131,7 @@ def _kubeconfig(server: str) -> bytes:
 async def form(plan: Plan, folder: Path, console: Console) -> Outcome:
     """Run a controller until the domain is formed, or patience ends."""
     requests = Requests()
-    server = ApiServer(KINDS, WITH_STATUS)
+    server = Api(Store(KINDS, WITH_STATUS, SystemClock(), lambda: str(uuid.uuid4())))
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(serving(server, requests, folder))
         log, snapshots = await places.open_for_writing(f"sqlite:{folder / 'log.sqlite'}", None)
@@ -188,7 +191,7 @@ async def _create_and_join(client: KubeClient, machines: Machines) -> None:
     await machines.join(made["metadata"]["uid"])
 
 
-async def _watch_rows(server: ApiServer, plan: Plan, console: Console, joining: "asyncio.Task[None]") -> int:
+async def _watch_rows(server: Api, plan: Plan, console: Console, joining: "asyncio.Task[None]") -> int:
     """Show the rows as they come, and give how many are Ready at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
     deadline = time.perf_counter() + plan.patience_s

@@ -10,13 +10,13 @@ grows until `compact` is called.
 """
 
 import time
-import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
 from kube.client import Resource, Selector
+from kube.clock import Clock
 from simulation.patches import Json
 from simulation.selectors import Matcher
 
@@ -31,11 +31,12 @@ FIXED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourc
 class Refused(Exception):
     """The API's answer to a request that is not carried out: HTTP status, reason and message."""
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        """Keep the parts of the Status."""
+    def __init__(self, code: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
+        """Keep the parts of the Status, and after how many seconds to ask again (None: not said)."""
         super().__init__(message)
         self.code = code
         self.reason = reason
+        self.retry_after_s = retry_after_s
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -46,16 +47,30 @@ class Change(msgspec.Struct, frozen=True):
     after: Object | None
 
 
+Listener = Callable[[Resource, Change], None]
+"""Told of each change, in the write itself."""
+
+
 class Store:
     """All objects of a fixed set of kinds."""
 
-    def __init__(self, resources: Sequence[Resource], with_status: Collection[Resource]) -> None:
-        """Take the kinds, and which of them have a status subresource."""
+    def __init__(
+        self, resources: Sequence[Resource], with_status: Collection[Resource], clock: Clock, uids: Callable[[], str]
+    ) -> None:
+        """Take the kinds, and which of them have a status subresource. `uids` gives a new UID at each call."""
+        self.resources = tuple(resources)
+        self.with_status = frozenset(with_status)
         self.version = 1
         self._oldest = 1
-        self._with_status = with_status
+        self._clock = clock
+        self._uids = uids
+        self._listeners: list[Listener] = []
         self._objects: dict[Resource, dict[Key, Object]] = {resource: {} for resource in resources}
         self._history: dict[Resource, list[Change]] = {resource: [] for resource in resources}
+
+    def subscribe(self, listener: Listener) -> None:
+        """Tell the listener of every change from now on."""
+        self._listeners.append(listener)
 
     def snapshot(self, selector: Selector) -> list[Object]:
         """Give the objects that match now, in the order of their keys."""
@@ -80,12 +95,12 @@ class Store:
         metadata = {
             **body["metadata"],
             **({"namespace": namespace} if namespace else {}),
-            "uid": str(uuid.uuid4()),
-            "creationTimestamp": _now(),
+            "uid": self._uids(),
+            "creationTimestamp": self._now(),
             "generation": 1,
         }
         new = {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        if resource in self._with_status:
+        if resource in self.with_status:
             new.pop("status", None)
         return self._commit(resource, key, None, new)
 
@@ -105,7 +120,7 @@ class Store:
         else:
             free = {name: value for name, value in wanted.items() if name not in FIXED}
             after = {**edited, "metadata": free | {name: had[name] for name in FIXED if name in had}}
-            if resource in self._with_status:
+            if resource in self.with_status:
                 after.pop("status", None)
                 after |= {"status": before["status"]} if "status" in before else {}
         if after == before:
@@ -126,7 +141,7 @@ class Store:
             return self._commit(resource, key, before, None)
         if "deletionTimestamp" in metadata:
             return before
-        marked = {**metadata, "deletionTimestamp": _now()}
+        marked = {**metadata, "deletionTimestamp": self._now()}
         return self._commit(resource, key, before, {**before, "metadata": marked})
 
     def changes(self, selector: Selector, after: int) -> Iterator[tuple[str, Object]]:
@@ -160,14 +175,16 @@ class Store:
             self._objects[resource][key] = after
         else:
             del self._objects[resource][key]
-        self._history[resource].append(Change(self.version, before, after))
+        change = Change(self.version, before, after)
+        self._history[resource].append(change)
+        for listener in self._listeners:
+            listener(resource, change)
         return after if after is not None else before or {}
+
+    def _now(self) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.now_ms() / 1000))
 
 
 def _payload(value: Object) -> Object:
     """Give what counts for `generation`."""
     return {name: each for name, each in value.items() if name not in {"metadata", "status"}}
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -17,9 +17,9 @@ from controller.exits import API, CONFIGURATION, LOG
 from controller.run_command import run
 from eventlog.sqlite import SqliteLog
 from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS
-from simulation.apiserver import ApiServer
+from simulation.apiserver import application
 from tests.controller.bad_input import answer, refused_run, sentence_of, write_kubeconfig
-from tests.kube.serving import served
+from tests.kube.serving import api_of, served
 from tests.mounts import FULL, READ_ONLY, mounted
 
 WATCHED = (CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS)
@@ -39,7 +39,7 @@ def nowhere(tmp_path: Path) -> Path:
 @pytest.fixture
 async def somewhere(tmp_path: Path) -> AsyncIterator[Path]:
     """A kubeconfig of a simulated API server."""
-    async with served(ApiServer(WATCHED, {COMPUTE_DOMAINS}).application()) as server:
+    async with served(application(api_of(WATCHED, {COMPUTE_DOMAINS}))) as server:
         yield write_kubeconfig(tmp_path / "kubeconfig-of-simulation", server)
 
 
@@ -102,7 +102,7 @@ async def test_a_server_that_does_not_answer_is_named(log: Path, nowhere: Path) 
 @pytest.mark.parametrize("missing", [CDCS, COMPUTE_DOMAINS])
 async def test_a_missing_crd_is_named_with_its_folder(log: Path, tmp_path: Path, missing: object) -> None:
     kinds = [kind for kind in WATCHED if kind != missing]
-    async with served(ApiServer(kinds, set()).application()) as server:
+    async with served(application(api_of(kinds))) as server:
         said = await refused_run(log, write_kubeconfig(tmp_path / "kubeconfig", server), code=API)
     name = getattr(missing, "plural", "")
     assert said == (
@@ -112,7 +112,7 @@ async def test_a_missing_crd_is_named_with_its_folder(log: Path, tmp_path: Path,
 
 async def test_a_kubernetes_without_claim_templates_is_too_old(log: Path, tmp_path: Path) -> None:
     kinds = [kind for kind in WATCHED if kind != CLAIM_TEMPLATES]
-    async with served(ApiServer(kinds, set()).application()) as server:
+    async with served(application(api_of(kinds))) as server:
         said = await refused_run(log, write_kubeconfig(tmp_path / "kubeconfig", server), code=API)
     assert "resourceclaimtemplates.resource.k8s.io v1; it takes Kubernetes 1.34 or newer" in said
 

@@ -41,8 +41,9 @@ from kube.clock import SystemClock
 from kube.objects import ObjectMeta
 from kube.transport import Timeouts
 from projections.settings import Settings
-from simulation.apiserver import ApiServer
-from tests.kube.serving import client_of, served
+from simulation.api import Api
+from simulation.apiserver import application
+from tests.kube.serving import api_of, client_of, served
 
 DRIVER, CLIQUE = "driver", "4d1f3a9e-8a64-4d0a-9f0e-1c35f0c6b001.7"
 KINDS = (
@@ -61,7 +62,7 @@ Rows = dict[str, tuple[int, str, str]]
 class Cluster:
     """The API server with one domain, and the hands of kubelets and DaemonSet controllers."""
 
-    def __init__(self, server: ApiServer, client: KubeClient) -> None:
+    def __init__(self, server: Api, client: KubeClient) -> None:
         self.server = server
         self.client = client
         self.domain = ""
@@ -148,8 +149,8 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    server = ApiServer(KINDS, WITH_STATUS)
-    async with served(server.application()) as url, client_of(url, Timeouts()) as client:
+    server = api_of(KINDS, WITH_STATUS)
+    async with served(application(server)) as url, client_of(url, Timeouts()) as client:
         cluster = Cluster(server, client)
         await cluster.create_domain("job")
         yield cluster

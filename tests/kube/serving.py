@@ -1,14 +1,23 @@
 """Serve an aiohttp application on loopback, and make clients for it."""
 
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 from kubernetes_asyncio.client import Configuration
 
+from kube.client import Resource
 from kube.clock import SystemClock
 from kube.credentials import Credentials
 from kube.transport import HttpKubeClient, Timeouts
+from simulation.api import Api
+from simulation.store import Store
+
+
+def api_of(resources: Sequence[Resource], with_status: Collection[Resource] = ()) -> Api:
+    """Give a simulated server of these kinds, on the machine's clock."""
+    return Api(Store(resources, with_status, SystemClock(), lambda: str(uuid.uuid4())))
 
 
 class Fixed:

@@ -23,11 +23,12 @@ from kube.reflector import (
 )
 from kube.retry import Backoff, BackoffPolicy
 from kube.transport import Timeouts
-from simulation.apiserver import ApiServer, Handler
+from simulation.api import Api
+from simulation.apiserver import Handler, application
 from simulation.store import Refused
 from tests.kube.contract import LABEL, NAMESPACE, clique
 from tests.kube.scripted import HANG_S, Noted, ScriptedClock
-from tests.kube.serving import client_of, served
+from tests.kube.serving import api_of, client_of, served
 
 SELECTOR = Selector(names.CDCS, namespace=NAMESPACE, labels=LABEL)
 OBJECTS = 12
@@ -89,7 +90,7 @@ class Faults:
                 return await handler(request)
 
 
-async def disturb(client: KubeClient, server: ApiServer, chance: random.Random, spoiled: Callable[[], bool]) -> None:
+async def disturb(client: KubeClient, server: Api, chance: random.Random, spoiled: Callable[[], bool]) -> None:
     """Create, change, unlabel, label and delete objects at random, and compact now and then.
 
     How often a request meets a fault depends on the machine, so it goes on until enough was spoiled.
@@ -128,7 +129,7 @@ async def deleted(client: KubeClient, name: str) -> None:
     await client.delete(names.CDCS, NAMESPACE, name, uid=uid)
 
 
-def truth(server: ApiServer) -> dict[str, int]:
+def truth(server: Api) -> dict[str, int]:
     return {
         each["metadata"]["uid"]: int(each["metadata"]["resourceVersion"]) for each in server.store.snapshot(SELECTOR)
     }
@@ -137,12 +138,12 @@ def truth(server: ApiServer) -> dict[str, int]:
 @pytest.mark.parametrize("seed", range(6))
 async def test_the_view_ends_equal_to_the_objects(seed: int) -> None:
     chance = random.Random(seed)
-    server = ApiServer([names.CDCS], with_status=())
+    server = api_of([names.CDCS])
     faults, view = Faults(chance), View()
     timeouts = Timeouts(connect_s=5.0, request_s=10.0, watch_slack_s=5.0)
     async with (
-        served(server.application(web.middleware(faults))) as faulty,
-        served(server.application()) as sound,
+        served(application(server, web.middleware(faults))) as faulty,
+        served(application(server)) as sound,
         client_of(faulty, timeouts) as client,
         client_of(sound, timeouts) as writer,
     ):

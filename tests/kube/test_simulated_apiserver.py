@@ -10,21 +10,23 @@ from kube.client import Expired, KubeClient
 from kube.envelopes import ListPage
 from kube.objects import Node
 from kube.transport import Timeouts
-from simulation.apiserver import ApiServer
+from simulation.api import Api
+from simulation.apiserver import application
+from simulation.client import SimulatedClient
 from tests.kube.contract import ClientContract, events, new_name, node, nodes, version_now
-from tests.kube.serving import client_of, served
+from tests.kube.serving import api_of, client_of, served
 
 KINDS = (names.NODES, names.PODS, names.COMPUTE_DOMAINS, names.CDCS)
 
 
 @pytest.fixture
-def apiserver() -> ApiServer:
-    return ApiServer(KINDS, with_status={names.NODES, names.PODS, names.COMPUTE_DOMAINS})
+def api() -> Api:
+    return api_of(KINDS, with_status={names.NODES, names.PODS, names.COMPUTE_DOMAINS})
 
 
 @pytest.fixture
-async def client(apiserver: ApiServer) -> AsyncIterator[KubeClient]:
-    async with served(apiserver.application()) as server, client_of(server, Timeouts()) as client:
+async def client(api: Api) -> AsyncIterator[KubeClient]:
+    async with served(application(api)) as server, client_of(server, Timeouts()) as client:
         yield client
 
 
@@ -37,10 +39,18 @@ class TestSimulatedApiServer(ClientContract):
     """The contract, on the simulated server."""
 
     @pytest.fixture(autouse=True)
-    async def history(self, apiserver: ApiServer, client: KubeClient) -> None:
+    async def history(self, api: Api, client: KubeClient) -> None:
         """Like a real server, it has lived before the test: version 1 is long gone."""
         await nodes(client, 1)
-        apiserver.compact()
+        api.compact()
+
+
+class TestSimulatedClient(TestSimulatedApiServer):
+    """The contract, on the same server without HTTP."""
+
+    @pytest.fixture
+    def client(self, api: Api) -> KubeClient:
+        return SimulatedClient(api)
 
 
 async def test_a_version_that_never_was_is_refused(client: KubeClient) -> None:
@@ -50,17 +60,17 @@ async def test_a_version_that_never_was_is_refused(client: KubeClient) -> None:
         await events(client, selector, future, 1)
 
 
-async def test_a_list_that_was_compacted_away_cannot_be_continued(apiserver: ApiServer, client: KubeClient) -> None:
+async def test_a_list_that_was_compacted_away_cannot_be_continued(api: Api, client: KubeClient) -> None:
     selector = await nodes(client, 3)
     first = msgspec.json.decode(await client.list(selector, limit=1), type=ListPage[Node])
-    apiserver.compact()
+    api.compact()
     with pytest.raises(Expired):
         await client.list(selector, limit=1, token=first.metadata.token)
 
 
-async def test_a_watch_from_the_newest_version_outlives_compaction(apiserver: ApiServer, client: KubeClient) -> None:
+async def test_a_watch_from_the_newest_version_outlives_compaction(api: Api, client: KubeClient) -> None:
     selector = await nodes(client, 1)
-    apiserver.compact()
+    api.compact()
     version = await version_now(client, selector)
     await client.create(names.NODES, "", node(new_name(), {}))
     seen = await events(client, selector, version, 1)
