@@ -1,0 +1,287 @@
+"""One run: a plan, a cluster, controllers and faults from one seed; and the verdict on it.
+
+Phases: trouble (faults strike, the workload acts), then quiet (nothing strikes; all must become right within
+`RECOVERY_S`), then silence (nothing may be written for `SILENCE_S`), then the controllers end and the log is replayed.
+"""
+
+import asyncio
+import contextlib
+import random
+import uuid
+from collections import Counter
+from collections.abc import Collection
+
+import msgspec
+import structlog
+
+from controller.app import Controller
+from controller.config import RunConfig
+from controller.lease import LeaseConfig, LeadershipLost
+from controller.manifests import DaemonDeployment
+from eventlog.log import StoredSnapshot
+from eventlog.memory import MemoryLog, MemorySnapshots
+from eventlog.record import Entry, Position
+from projections.settings import Settings
+from simulation.api import Api
+from simulation.client import SimulatedClient
+from simulation.cluster import Cluster
+from simulation.explore import scenario
+from simulation.explore.checkers import history
+from simulation.explore.checkers.liveness import WriteCounter, missing
+from simulation.explore.checkers.rows import RowChecker
+from simulation.explore.faults import Faults, Latency
+from simulation.explore.faulty_client import FaultyClient
+from simulation.explore.faulty_log import FaultyLog, FaultySnapshots
+from simulation.explore.loop import LoopClock, VirtualLoop
+from simulation.explore.process import Process
+from simulation.explore.trace import Trace, follow
+from simulation.store import Store
+from simulation.timing import Timing
+
+START_MS = 1_780_000_000_000
+NAMESPACE = "nvidia"
+RECOVERY_S = 240.0
+"""Within which all is right once faults have ended: a watch that is silent is given up after 90 s at most, the list
+after it may wait for a back-off of 15 s, and a write for a hold of 60 s."""
+SILENCE_S = 100.0
+"""Longer than a watch lasts, so that each is renewed once in it."""
+STEP_S = 1.0
+TIMING = Timing(
+    created=(0.01, 0.5),
+    bound=(0.01, 0.1),
+    address=(0.05, 2.0),
+    started=(0.0, 0.3),
+    ready=(0.05, 1.0),
+    ended=(0.05, 1.0),
+    booted=(0.5, 4.0),
+    collected=(0.1, 1.0),
+)
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What came of a run. `recovered_s`: from the end of the faults until all was right."""
+
+    seed: int
+    violations: list[str]
+    digest: str
+    faults: dict[str, int]
+    recovered_s: float
+    lines: list[str]
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What of a seed's run is left out, to make a failing one smaller: kinds of faults, and actions by their place."""
+
+    without: frozenset[str] = frozenset()
+    actions: frozenset[int] | None = None
+
+
+def explore(seed: int, options: Options) -> Verdict:
+    """Run a seed on a loop of its own."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(_Run(seed, options).live())
+
+
+class _Run:
+    """The parts of one run. Made in its loop."""
+
+    def __init__(self, seed: int, options: Options) -> None:
+        self._seed = seed
+        self._options = options
+        plan = scenario.Plan.draw(self._stream("workload"))
+        kept = options.actions
+        if kept is not None:
+            plan = msgspec.structs.replace(
+                plan, actions=tuple(action for at, action in enumerate(plan.actions) if at in kept)
+            )
+        self._plan = plan
+        self._settings = Settings(namespace=NAMESPACE, capacity=plan.capacity)
+        self._violations: list[str] = []
+        self._older: dict[int, list[StoredSnapshot]] = {}
+        self._acknowledged: list[list[tuple[Position, Entry]]] = []
+        self._dead: list[asyncio.Task[None]] = []
+
+    def _stream(self, name: str) -> random.Random:
+        """Give a random stream of its own, so that one more draw in one changes nothing in the others."""
+        return random.Random(f"{self._seed}/{name}")  # noqa: S311 - what makes a run repeatable
+
+    async def live(self) -> Verdict:
+        """Run all phases."""
+        loop = asyncio.get_running_loop()
+        self._trace = trace = Trace(loop.time)
+        self._clock = clock = LoopClock(loop, START_MS)
+        self._faults = Faults(self._stream("faults"), trace, self._options.without)
+        self._latency = Latency(self._stream("schedule"))
+        identities = self._stream("identities")
+        store = Store(
+            scenario.KINDS,
+            scenario.WITH_STATUS,
+            clock,
+            lambda: str(uuid.UUID(int=identities.getrandbits(128), version=4)),
+        )
+        follow(trace, store)
+        self._store = store
+        self._api = Api(store)
+        self._log, self._snapshots = MemoryLog(partitions=self._plan.partitions), MemorySnapshots()
+        cluster = Cluster(store, clock, self._stream("cluster"), TIMING)
+        rows = RowChecker(store, self._plan.capacity, self._violate)
+        workload = scenario.Workload(self._plan, store, cluster, self._api.compact, trace)
+        trace.note("plan", msgspec.json.encode(msgspec.structs.replace(self._plan, actions=())).decode())
+        recovered_s = -1.0
+        stop = asyncio.Event()
+        around = [asyncio.create_task(cluster.run())]
+        controllers = [
+            asyncio.create_task(self._supervise(f"controller-{number}", stop))
+            for number in range(self._plan.controllers)
+        ]
+        await workload.run()
+        self._faults.heal()
+        recovered_s = await self._recover()
+        if not self._violations:
+            await self._stay_silent()
+        stop.set()
+        await asyncio.wait(controllers)
+        for task in [*around, *controllers]:
+            task.cancel()
+        await self._judge(rows)
+        return Verdict(
+            self._seed,
+            self._violations,
+            trace.digest(),
+            dict(trace.faults),
+            recovered_s,
+            trace.lines,
+        )
+
+    def _violate(self, told: str) -> None:
+        self._violations.append(told)
+        self._trace.note("VIOLATION", told)
+
+    # Controllers
+
+    async def _supervise(self, name: str, stop: asyncio.Event) -> None:
+        """Keep a controller running: one that is killed is started again, one that fails by itself is a violation."""
+        restarts = self._stream(f"restarts of {name}")
+        for life in range(1_000):
+            process = Process(name, self._faults)
+            task = asyncio.create_task(self._controller(process, life).run(stop))
+            killed = asyncio.create_task(process.killed.wait())
+            await asyncio.wait({task, killed}, return_when=asyncio.FIRST_COMPLETED)
+            if not process.killed.is_set():
+                killed.cancel()
+                if stop.is_set() and task.exception() is None:
+                    return
+                self._ended(name, task.exception())
+            else:
+                self._trace.note(name, "killed")
+                task.cancel()
+                self._dead.append(task)
+            await asyncio.sleep(restarts.uniform(0.1, 5.0))
+            if stop.is_set():
+                return
+
+    def _ended(self, name: str, error: BaseException | None) -> None:
+        lost = isinstance(error, BaseExceptionGroup) and error.subgroup(LeadershipLost) is not None
+        if lost or isinstance(error, LeadershipLost):
+            self._trace.note(name, "lost the Lease")
+        else:
+            self._violate(f"controller: {name} ended by itself: {_root(error)!r}")
+
+    def _controller(self, process: Process, life: int) -> Controller:
+        identity = f"{process.name}-{life}"
+        log = FaultyLog(self._log, process, self._latency)
+        self._acknowledged.append(log.acknowledged)
+        config = RunConfig(
+            identity=identity,
+            version="exploration",
+            log="",
+            partitions=None,
+            settings=self._settings,
+            deployment=DaemonDeployment(
+                namespace=NAMESPACE, image="example.invalid/daemon", capacity=self._plan.capacity, verbosity=2, reader=True
+            ),
+            lease=LeaseConfig(NAMESPACE, "cliquelog", identity) if self._plan.leases else None,
+            listen=None,
+            everywhere=False,
+            workers=4,
+        )
+        self._trace.note(process.name, f"life {life} begins")
+        return Controller(
+            config,
+            log=log,
+            snapshots=FaultySnapshots(self._snapshots, process, self._older),
+            client=FaultyClient(SimulatedClient(self._api), process, self._latency),
+            clock=self._clock,
+            rng=self._stream(identity),
+            logger=structlog.wrap_logger(None, processors=[self._told], wrapper_class=structlog.BoundLogger),
+        )
+
+    def _told(self, _: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        """Put what a controller logs into the trace."""
+        told = " ".join(f"{key}={event[key]}" for key in sorted(event) if key != "event")
+        self._trace.note("log", f"{method}: {event['event']} {told}"[:300])
+        raise structlog.DropEvent
+
+    # Phases after the trouble
+
+    async def _recover(self) -> float:
+        """Wait until all is right; give how long it took."""
+        began = asyncio.get_running_loop().time()
+        right_since: float | None = None
+        while True:
+            now = asyncio.get_running_loop().time()
+            still = missing(self._store, self._plan.capacity)
+            if still or self._violations:
+                right_since = None
+            elif right_since is None:
+                right_since = now
+            elif now - right_since >= 10 * STEP_S:
+                return right_since - began
+            if self._violations or now - began > RECOVERY_S:
+                for told in still[:5]:
+                    self._violate(told)
+                return -1.0
+            await asyncio.sleep(STEP_S)
+
+    async def _stay_silent(self) -> None:
+        """See that nothing is written where nothing changes. A last status, which is for people, may come first."""
+        await asyncio.sleep(5 * STEP_S)
+        counter = WriteCounter(self._store)
+        await asyncio.sleep(SILENCE_S)
+        for what, times in sorted(counter.counts.items()):
+            self._violate(f"economy: {what} was written {times} times though nothing changed")
+        for told in missing(self._store, self._plan.capacity)[:5]:
+            self._violate(told)
+
+    async def _judge(self, rows: RowChecker) -> None:
+        """Replay the log and compare."""
+        records = {
+            partition: await self._log.read(partition, 0, limit=1_000_000, timeout_s=0.0)
+            for partition in range(self._log.partitions)
+        }
+        for acknowledged in self._acknowledged:
+            for told in history.lost(acknowledged, records):
+                self._violate(told)
+        for partition, its in records.items():
+            writes = [
+                (int(position.partition("/")[2]), cdc)
+                for position, cdc in rows.writes
+                if int(position.partition("/")[0]) == partition
+            ]
+            for told in history.unexplained(its, self._older.get(partition, []), writes, self._settings):
+                self._violate(told)
+
+
+def _root(error: BaseException | None) -> BaseException | None:
+    """Give the first error inside of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def faults_of(verdicts: Collection[Verdict]) -> Counter[str]:
+    """Add up the faults that were injected."""
+    total: Counter[str] = Counter()
+    for verdict in verdicts:
+        total.update(verdict.faults)
+    return total
