@@ -1,1 +1,1 @@
-"""Seeded exploration: whole controllers on a simulated cluster, under virtual time, with faults; `python -m` runs it."""
+"""Seeded exploration: whole controllers on a simulated cluster, on virtual time, with faults."""

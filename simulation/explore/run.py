@@ -1,33 +1,31 @@
 """One run: a plan, a cluster, controllers and faults from one seed; and the verdict on it.
 
 Phases: trouble (faults strike, the workload acts), then quiet (nothing strikes; all must become right within
-`RECOVERY_S`), then silence (nothing may be written for `SILENCE_S`), then the controllers end and the log is replayed.
+`RECOVERY_S`, and nothing may be written for `SILENCE_S` soon after), then the controllers end and the log is replayed.
 """
 
 import asyncio
-import contextlib
 import random
 import uuid
 from collections import Counter
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
 
 from controller.app import Controller
 from controller.config import RunConfig
-from controller.lease import LeaseConfig, LeadershipLost
+from controller.lease import LeadershipLost, LeaseConfig
 from controller.manifests import DaemonDeployment
-from eventlog.log import StoredSnapshot
 from eventlog.memory import MemoryLog, MemorySnapshots
-from eventlog.record import Entry, Position
 from projections.settings import Settings
 from simulation.api import Api
 from simulation.client import SimulatedClient
 from simulation.cluster import Cluster
 from simulation.explore import scenario
 from simulation.explore.checkers import history
-from simulation.explore.checkers.liveness import WriteCounter, missing
+from simulation.explore.checkers.liveness import Changes, missing
 from simulation.explore.checkers.rows import RowChecker
 from simulation.explore.faults import Faults, Latency
 from simulation.explore.faulty_client import FaultyClient
@@ -37,6 +35,10 @@ from simulation.explore.process import Process
 from simulation.explore.trace import Trace, follow
 from simulation.store import Store
 from simulation.timing import Timing
+
+if TYPE_CHECKING:
+    from eventlog.log import StoredSnapshot
+    from eventlog.record import Entry, Position
 
 START_MS = 1_780_000_000_000
 NAMESPACE = "nvidia"
@@ -127,7 +129,6 @@ class _Run:
         rows = RowChecker(store, self._plan.capacity, self._violate)
         workload = scenario.Workload(self._plan, store, cluster, self._api.compact, trace)
         trace.note("plan", msgspec.json.encode(msgspec.structs.replace(self._plan, actions=())).decode())
-        recovered_s = -1.0
         stop = asyncio.Event()
         around = [asyncio.create_task(cluster.run())]
         controllers = [
@@ -136,9 +137,7 @@ class _Run:
         ]
         await workload.run()
         self._faults.heal()
-        recovered_s = await self._recover()
-        if not self._violations:
-            await self._stay_silent()
+        recovered_s = await self._become_quiet()
         stop.set()
         await asyncio.wait(controllers)
         for task in [*around, *controllers]:
@@ -198,12 +197,17 @@ class _Run:
             partitions=None,
             settings=self._settings,
             deployment=DaemonDeployment(
-                namespace=NAMESPACE, image="example.invalid/daemon", capacity=self._plan.capacity, verbosity=2, reader=True
+                namespace=NAMESPACE,
+                image="example.invalid/daemon",
+                capacity=self._plan.capacity,
+                verbosity=2,
+                reader=True,
             ),
             lease=LeaseConfig(NAMESPACE, "cliquelog", identity) if self._plan.leases else None,
             listen=None,
             everywhere=False,
             workers=4,
+            recheck_s=10.0,
         )
         self._trace.note(process.name, f"life {life} begins")
         return Controller(
@@ -224,34 +228,23 @@ class _Run:
 
     # Phases after the trouble
 
-    async def _recover(self) -> float:
-        """Wait until all is right; give how long it took."""
-        began = asyncio.get_running_loop().time()
-        right_since: float | None = None
-        while True:
-            now = asyncio.get_running_loop().time()
+    async def _become_quiet(self) -> float:
+        """Wait until all is right and nothing is written any more; give how long it took until all was right."""
+        loop = asyncio.get_running_loop()
+        began = right_at = loop.time()
+        changes = Changes(self._store, loop.time)
+        while not self._violations:
+            now = loop.time()
             still = missing(self._store, self._plan.capacity)
-            if still or self._violations:
-                right_since = None
-            elif right_since is None:
-                right_since = now
-            elif now - right_since >= 10 * STEP_S:
-                return right_since - began
-            if self._violations or now - began > RECOVERY_S:
-                for told in still[:5]:
+            if still:
+                right_at = now
+            if now - max(right_at, changes.newest) >= SILENCE_S:
+                return right_at - began
+            if right_at - began > RECOVERY_S or now - began > RECOVERY_S + 2 * SILENCE_S:
+                for told in still[:5] or changes.since(now - SILENCE_S):
                     self._violate(told)
-                return -1.0
             await asyncio.sleep(STEP_S)
-
-    async def _stay_silent(self) -> None:
-        """See that nothing is written where nothing changes. A last status, which is for people, may come first."""
-        await asyncio.sleep(5 * STEP_S)
-        counter = WriteCounter(self._store)
-        await asyncio.sleep(SILENCE_S)
-        for what, times in sorted(counter.counts.items()):
-            self._violate(f"economy: {what} was written {times} times though nothing changed")
-        for told in missing(self._store, self._plan.capacity)[:5]:
-            self._violate(told)
+        return -1.0
 
     async def _judge(self, rows: RowChecker) -> None:
         """Replay the log and compare."""

@@ -5,7 +5,6 @@ schedulers and machines do; each is carried out on the cluster's stand-ins or, f
 """
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Callable, Mapping
 
@@ -179,9 +178,11 @@ class Workload:
             "metadata": {"name": name},
             "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": f"{name}-channel"}}},
         }
-        with contextlib.suppress(Refused):
-            return f"{name} {self._store.create(names.COMPUTE_DOMAINS, JOBS, body)['metadata']['uid'][:8]}"
-        return ""
+        try:
+            made = self._store.create(names.COMPUTE_DOMAINS, JOBS, body)
+        except Refused:
+            return ""  # One of that name is there.
+        return f"{name} {str(made['metadata']['uid'])[:8]}"
 
     def _delete(self, domain: Object) -> str:
         self._store.delete(names.COMPUTE_DOMAINS, (JOBS, domain["metadata"]["name"]), None)
@@ -193,7 +194,7 @@ class Workload:
         rows: list[Json] = list(cdc.get("daemons", []))
         if action.kind == "foreign: delete CDC":
             self._store.delete(names.CDCS, key, None)
-            return key[1][:8]
+            return str(key[1])[:8]
         if action.kind == "foreign: annotate":
             patch: Json = {"metadata": {"annotations": {"example.com/touched": str(action.other)}}}
         elif not rows:

@@ -1,12 +1,15 @@
 """The trace of a run: who did what when, in virtual time. Its hash is the proof that a run was repeated exactly."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable
 
 from kube.client import Resource
-from kube.names import CDCS, DOMAIN_LABEL, NODE_CLIQUE_LABEL, NODES, PODS, POSITION_ANNOTATION
+from kube.names import CDCS, DOMAIN_LABEL, LEASES, NODE_CLIQUE_LABEL, NODES, PODS, POSITION_ANNOTATION
 from simulation.store import Change, Object, Store
+
+UID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class Trace:
@@ -34,11 +37,13 @@ class Trace:
 
 
 def follow(trace: Trace, store: Store) -> None:
-    """Add a line for every change of an object."""
+    """Add a line for every change of an object, but for Leases, which change for ever."""
 
     def observe(resource: Resource, change: Change) -> None:
+        if resource == LEASES:
+            return
         thing = change.after or change.before or {}
-        name = f"{resource.plural} {thing['metadata']['name']}@{change.version}"
+        name = f"{resource.plural} {_short(thing['metadata']['name'])} @{change.version}"
         trace.note("api", f"{name} {'gone' if change.after is None else _essence(resource, change.after)}")
 
     store.subscribe(observe)
@@ -50,7 +55,8 @@ def _essence(resource: Resource, thing: Object) -> str:
     going = " going" if "deletionTimestamp" in metadata else ""
     if resource == CDCS:
         rows = " ".join(
-            f"{row.get('index')}={row['nodeName']}/{row['ipAddress'] or '-'}/{row['status']}" for row in thing.get("daemons", [])
+            f"{row.get('index')}={row['nodeName']}/{row['ipAddress'] or '-'}/{row['status']}"
+            for row in thing.get("daemons", [])
         )
         return f"[{rows}] at {(metadata.get('annotations') or {}).get(POSITION_ANNOTATION, 'nowhere')}{going}"
     if resource == PODS:
@@ -62,3 +68,8 @@ def _essence(resource: Resource, thing: Object) -> str:
         labels = metadata.get("labels") or {}
         return f"domain {labels.get(DOMAIN_LABEL, '-')[:8]} clique {labels.get(NODE_CLIQUE_LABEL, '-')[-1]}{going}"
     return f"finalizers {len(metadata.get('finalizers') or [])}{going}"
+
+
+def _short(name: str) -> str:
+    """Give a name with UIDs cut to their first block, which tells them apart within a run."""
+    return UID.sub(r"\1", name)

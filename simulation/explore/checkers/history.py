@@ -1,5 +1,7 @@
-"""The log explains everything: nothing acknowledged is lost, every snapshot is what a replay gives, and for every row
-that was written there is a place in the log that accounts for it.
+"""The log explains everything.
+
+Nothing acknowledged is lost, every snapshot is what a replay gives, and for every row that was written there is a place
+in the log that accounts for it.
 """
 
 from collections.abc import Iterator, Sequence

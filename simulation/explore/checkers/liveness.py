@@ -1,9 +1,11 @@
-"""Liveness and economy, once faults have ended: every daemon has its Ready row, what was deleted is gone with all that
-belonged to it, and then nothing is written any more.
+"""Liveness and economy, once faults have ended.
+
+Every daemon has its Ready row, what was deleted is gone with all that belonged to it, and then nothing is written any
+more.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kube import names
 from kube.client import Resource, Selector
@@ -88,15 +90,23 @@ def _daemons_missing(store: Store) -> Iterator[str]:
             yield f"liveness: {node['metadata']['name']} joined {domain[:8]} and has no daemon"
 
 
-class WriteCounter:
-    """Counts the changes of what controllers write, by kind and name."""
+class Changes:
+    """The changes of what controllers write, with their times."""
 
-    def __init__(self, store: Store) -> None:
-        """Count nothing yet."""
-        self.counts: Counter[str] = Counter()
+    def __init__(self, store: Store, now: Callable[[], float]) -> None:
+        """Begin now."""
+        self._now = now
+        self._changes: list[tuple[float, str]] = []
+        self.newest = now()
         store.subscribe(self._observe)
+
+    def since(self, moment: float) -> list[str]:
+        """Give what was written after a moment, as violations of economy."""
+        counts = Counter(what for at, what in self._changes if at > moment)
+        return [f"economy: {what} was written {times} times though nothing changed" for what, times in counts.items()]
 
     def _observe(self, resource: Resource, change: Change) -> None:
         if resource in WRITTEN:
             thing: Object = change.after or change.before or {}
-            self.counts[f"{resource.plural} {thing['metadata']['name']}"] += 1
+            self.newest = self._now()
+            self._changes.append((self.newest, f"{resource.plural} {thing['metadata']['name']}"))

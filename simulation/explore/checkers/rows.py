@@ -1,5 +1,7 @@
-"""Safety of rows, at every change of a CDC: indices unique and in range, none changed for a living daemon, no live row
-taken out by us, and no write that goes back behind a newer one.
+"""Safety of rows, at every change of a CDC.
+
+Indices are unique and in range, none changes for a living daemon, no live row is taken out by us, and no write goes
+back behind a newer one.
 
 "Ours" is a change that names another place in the log; other writers may do as they like, and only what we write is
 judged. A daemon lives while its pod is there, is not being deleted, has not failed, and has the row's address.
@@ -10,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from kube.client import Resource, Selector
-from kube.names import CDCS, COMPUTE_DOMAINS, DOMAIN_LABEL, PODS, POSITION_ANNOTATION
+from kube.names import CDCS, CLIQUE_LABEL, COMPUTE_DOMAINS, DOMAIN_LABEL, PODS, POSITION_ANNOTATION
 from simulation.store import Change, Object, Store
 
 
@@ -64,8 +66,9 @@ class RowChecker:
                 seen[index] = node
 
     def _living(self, before: Object, after: Object) -> None:
-        domain = after["metadata"].get("labels", {}).get(DOMAIN_LABEL, "")
-        alive = self._alive(domain)
+        labels = after["metadata"].get("labels", {})
+        domain = labels.get(DOMAIN_LABEL, "")
+        alive = self._alive(domain, labels.get(CLIQUE_LABEL, ""))
         if not alive:
             return
         rows = {row["nodeName"]: row for row in after.get("daemons", [])}
@@ -78,18 +81,21 @@ class RowChecker:
                 daemon = Shown(domain, f"{node} in {_name(after)}", pod, row["ipAddress"])
                 was = self._shown.setdefault(daemon, row["index"])
                 if was != row["index"]:
-                    self._found(f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}")
+                    self._found(
+                        f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
+                    )
 
-    def _alive(self, domain: str) -> dict[tuple[str, str], str]:
-        """Give the UIDs of the domain's living daemon pods by node and address; none if the domain is going."""
+    def _alive(self, domain: str, clique: str) -> dict[tuple[str, str], str]:
+        """Give the UIDs of the living daemon pods by node and address; none if the domain is going.
+
+        A daemon says its clique when it starts; before that it uses no row.
+        """
         domains = self._store.snapshot(Selector(COMPUTE_DOMAINS))
-        if not any(
-            one["metadata"]["uid"] == domain and "deletionTimestamp" not in one["metadata"] for one in domains
-        ):
+        if not any(one["metadata"]["uid"] == domain and "deletionTimestamp" not in one["metadata"] for one in domains):
             return {}
         return {
             (pod["spec"]["nodeName"], pod["status"]["podIP"]): pod["metadata"]["uid"]
-            for pod in self._store.snapshot(Selector(PODS, labels=f"{DOMAIN_LABEL}={domain}"))
+            for pod in self._store.snapshot(Selector(PODS, labels=f"{DOMAIN_LABEL}={domain},{CLIQUE_LABEL}={clique}"))
             if is_living(pod)
         }
 
