@@ -17,7 +17,7 @@ from controller import manifests
 from controller.applier import Applier
 from controller.coalescer import Coalescer
 from controller.config import RunConfig
-from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
+from controller.consumer import Appender, PartitionConsumer
 from controller.doubts import settle_doubts
 from controller.exits import CONFIGURATION, Failure
 from controller.http import StatusServer
@@ -101,7 +101,7 @@ class Controller:
             appender=self._appender,
             want=self._applier.replace,
             settings=self._config.settings,
-            config=ConsumerConfig(),
+            config=self._config.consumer,
             metrics=self._metrics,
             logger=self._logger,
         )

@@ -3,6 +3,7 @@
 import msgspec
 
 from controller.coalescer import Limits
+from controller.consumer import ConsumerConfig
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
 from controller.pacing import Pace
@@ -34,6 +35,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     pace: Pace = Pace()
     limits: Limits = Limits()
     recheck_s: float = 60.0
+    consumer: ConsumerConfig = ConsumerConfig()
 
     def selectors(self) -> tuple[list[Selector], list[Selector]]:
         """Give what is watched, in two groups: what the second group's first lists prove concerns the first.

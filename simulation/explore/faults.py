@@ -47,7 +47,7 @@ RATES = (0.002, 0.01, 0.03, 0.1)
 """Probabilities with which a kind strikes at an occasion; a run draws one for each of its kinds."""
 SHARE = 0.4
 """Probability that a kind occurs in a run."""
-CRASH_RATES = (0.0005, 0.002, 0.005)
+CRASH_RATES = (0.001, 0.005, 0.02)
 """As RATES: an occasion is every call of a controller, and each crash costs a restart."""
 
 

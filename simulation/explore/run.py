@@ -7,8 +7,6 @@ Phases: trouble (faults strike, the workload acts), then quiet (nothing strikes;
 import asyncio
 import random
 import uuid
-from collections import Counter
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +14,7 @@ import structlog
 
 from controller.app import Controller
 from controller.config import RunConfig
+from controller.consumer import ConsumerConfig
 from controller.lease import LeadershipLost, LeaseConfig
 from controller.manifests import DaemonDeployment
 from eventlog.memory import MemoryLog, MemorySnapshots
@@ -61,21 +60,27 @@ TIMING = Timing(
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What came of a run. `recovered_s`: from the end of the faults until all was right."""
+    """What came of a run. `recovered_s`: from the end of the faults until all was right. `actions`: how many it had."""
 
     seed: int
     violations: list[str]
     digest: str
     faults: dict[str, int]
     recovered_s: float
+    actions: int
     lines: list[str]
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What of a seed's run is left out, to make a failing one smaller: kinds of faults, and actions by their place."""
+    """How a seed's run differs from the usual one.
+
+    `without`: kinds of faults that are left out; `actions`: the places of those that are kept (None: all). They make a
+    failing run smaller. `ablation`: the safeguard that is switched off.
+    """
 
     without: frozenset[str] = frozenset()
     actions: frozenset[int] | None = None
+    ablation: str = ""
 
 
 def explore(seed: int, options: Options) -> Verdict:
@@ -127,7 +132,8 @@ class _Run:
         self._log, self._snapshots = MemoryLog(partitions=self._plan.partitions), MemorySnapshots()
         cluster = Cluster(store, clock, self._stream("cluster"), TIMING)
         rows = RowChecker(store, self._plan.capacity, self._violate)
-        workload = scenario.Workload(self._plan, store, cluster, self._api.compact, trace)
+        disturb = {"compaction": self._compact, "clock jump": self._jump}
+        workload = scenario.Workload(self._plan, store, cluster, disturb, trace)
         trace.note("plan", msgspec.json.encode(msgspec.structs.replace(self._plan, actions=())).decode())
         stop = asyncio.Event()
         around = [asyncio.create_task(cluster.run())]
@@ -149,8 +155,17 @@ class _Run:
             trace.digest(),
             dict(trace.faults),
             recovered_s,
+            len(self._plan.actions),
             trace.lines,
         )
+
+    def _compact(self, _: int) -> str:
+        self._api.compact()
+        return f"history up to {self._store.version}"
+
+    def _jump(self, number: int) -> str:
+        self._clock.skew_ms += (number - 500) * 60_000
+        return f"the time of day is {self._clock.skew_ms / 3_600_000:+.1f} hours off"
 
     def _violate(self, told: str) -> None:
         self._violations.append(told)
@@ -208,6 +223,7 @@ class _Run:
             everywhere=False,
             workers=4,
             recheck_s=10.0,
+            consumer=ConsumerConfig(snapshot_records=self._plan.snapshot_records),
         )
         self._trace.note(process.name, f"life {life} begins")
         return Controller(
@@ -270,11 +286,3 @@ def _root(error: BaseException | None) -> BaseException | None:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def faults_of(verdicts: Collection[Verdict]) -> Counter[str]:
-    """Add up the faults that were injected."""
-    total: Counter[str] = Counter()
-    for verdict in verdicts:
-        total.update(verdict.faults)
-    return total

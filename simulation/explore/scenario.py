@@ -47,8 +47,9 @@ ACTIONS = (
     "foreign: remove row",
     "foreign: delete CDC",
     "compaction",
+    "clock jump",
 )
-WEIGHTS = (8, 3, 2, 1, 3, 2, 3, 1, 1, 2, 2, 1, 1, 1, 2)
+WEIGHTS = (8, 3, 2, 1, 3, 2, 3, 1, 1, 2, 2, 1, 1, 1, 2, 1)
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -72,6 +73,7 @@ class Plan(msgspec.Struct, frozen=True):
     controllers: int
     leases: bool
     labelled: bool
+    snapshot_records: int
     seconds: float
     actions: tuple[Action, ...]
 
@@ -97,6 +99,7 @@ class Plan(msgspec.Struct, frozen=True):
             controllers=rng.choice((1, 1, 1, 1, 2, 2, 3)),
             leases=rng.random() < 0.2,
             labelled=rng.random() < 0.8,
+            snapshot_records=rng.choice((5, 20, 100)),
             seconds=seconds,
             actions=tuple(sorted(actions, key=lambda action: action.at)),
         )
@@ -105,12 +108,14 @@ class Plan(msgspec.Struct, frozen=True):
 class Workload:
     """Carries out a plan."""
 
-    def __init__(self, plan: Plan, store: Store, cluster: Cluster, compact: Callable[[], None], trace: Trace) -> None:
-        """Register the machines."""
+    def __init__(
+        self, plan: Plan, store: Store, cluster: Cluster, disturb: Mapping[str, Callable[[int], str]], trace: Trace
+    ) -> None:
+        """Register the machines. `disturb` has the actions on the whole cluster, which give what they did."""
         self._plan = plan
         self._store = store
         self._cluster = cluster
-        self._compact = compact
+        self._disturb = disturb
         self._trace = trace
         self._domains = 0
         for number, clique in enumerate(plan.cliques):
@@ -136,9 +141,9 @@ class Workload:
         domains = self.domains()
         if action.kind == "create domain":
             return self._create_domain(action.number)
-        if action.kind == "compaction":
-            self._compact()
-            return f"history before {self._store.version}"
+        if action.kind in self._disturb:
+            self._trace.fault("world", action.kind, self._disturb[action.kind](action.number))
+            return ""
         if action.kind.startswith("foreign"):
             cdcs = self._store.snapshot(Selector(names.CDCS))
             return self._write_as_another(action, cdcs[action.number % len(cdcs)]) if cdcs else ""
