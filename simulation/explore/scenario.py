@@ -19,6 +19,8 @@ from simulation.store import Object, Refused, Store
 
 FABRIC = "7b0a3c52-5d3e-4f0c-9c1e-3f1f6f5b2a11"
 JOBS = "jobs"
+NO_FABRIC = -1
+"""The clique number of a machine that has no clique."""
 KINDS = (
     names.COMPUTE_DOMAINS,
     names.CDCS,
@@ -64,7 +66,7 @@ class Action(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """A run's shape: how much there is of everything, and the actions in the order of their times.
 
-    `cliques` has each machine's clique number. `leases`: the controllers elect a leader.
+    `cliques` has each machine's clique number, or NO_FABRIC. `leases`: the controllers elect a leader.
     """
 
     cliques: tuple[int, ...]
@@ -93,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True):
             for kind in rng.choices(ACTIONS, WEIGHTS, k=rng.randint(0, 12))
         ]
         return cls(
-            cliques=tuple(rng.randrange(cliques) for _ in range(machines)),
+            cliques=tuple(rng.randrange(cliques) if rng.random() < 0.95 else NO_FABRIC for _ in range(machines)),
             capacity=rng.choice((machines, machines, 18, max(1, machines - 2))),
             partitions=rng.choice((1, 2, 3)),
             controllers=rng.choice((1, 1, 1, 1, 2, 2, 3)),
@@ -119,7 +121,7 @@ class Workload:
         self._trace = trace
         self._domains = 0
         for number, clique in enumerate(plan.cliques):
-            cluster.register(f"n{number}", f"{FABRIC}.{clique}", labelled=plan.labelled)
+            cluster.register(f"n{number}", _clique_id(clique), labelled=plan.labelled)
 
     async def run(self) -> None:
         """Carry out the actions at their times, and return at the plan's end."""
@@ -155,7 +157,7 @@ class Workload:
 
     def _act_on_node(self, action: Action, node: str, domain: str) -> str:
         there = {thing["metadata"]["name"] for thing in self._store.snapshot(Selector(names.NODES))}
-        clique = f"{FABRIC}.{action.other % (max(self._plan.cliques) + 2)}"
+        clique = _clique_id(action.other % (max(self._plan.cliques) + 2))
         if node not in there:
             self._cluster.register(node, clique, labelled=self._plan.labelled)
             return f"{node}: registered again in {clique[-1]}"
@@ -211,3 +213,7 @@ class Workload:
             patch = {"daemons": [*rows[:at], *changed, *rows[at + 1 :]]}
         self._store.update(names.CDCS, key, "", lambda before: merge_patch(before, patch))
         return f"{key[1][:8]} {patch}"[:100]
+
+
+def _clique_id(number: int) -> str:
+    return "" if number == NO_FABRIC else f"{FABRIC}.{number}"

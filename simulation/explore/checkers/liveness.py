@@ -29,7 +29,13 @@ Rows = dict[str, dict[str, tuple[str, str]]]
 
 def missing(store: Store, capacity: int) -> list[str]:
     """Give what is not yet as it should be in the end."""
-    return [*_rows_missing(store, capacity), *_left_over(store), *_daemons_missing(store)]
+    return [
+        *_rows_missing(store, capacity),
+        *_left_over(store),
+        *_daemons_missing(store),
+        *_objects_missing(store),
+        *_status_wrong(store),
+    ]
 
 
 def _rows_missing(store: Store, capacity: int) -> Iterator[str]:
@@ -88,6 +94,45 @@ def _daemons_missing(store: Store) -> Iterator[str]:
         domain = node["metadata"].get("labels", {}).get(DOMAIN_LABEL, "")
         if domain in there and (domain, node["metadata"]["name"]) not in pods:
             yield f"liveness: {node['metadata']['name']} joined {domain[:8]} and has no daemon"
+
+
+def _objects_missing(store: Store) -> Iterator[str]:
+    """Give what a domain needs and does not have."""
+    for domain in _living(store):
+        name, uid = domain["metadata"]["name"], domain["metadata"]["uid"]
+        of_it = Selector(names.DAEMON_SETS, labels=f"{DOMAIN_LABEL}={uid}")
+        templates = Selector(names.CLAIM_TEMPLATES, labels=of_it.labels)
+        if not domain["metadata"].get("finalizers"):
+            yield f"liveness: {name} has no finalizer"
+        if len(store.snapshot(of_it)) != 1:
+            yield f"liveness: {name} has no DaemonSet, or more than one"
+        if len(store.snapshot(templates)) != 2:
+            yield f"liveness: {name} has not its two claim templates"
+
+
+def _status_wrong(store: Store) -> Iterator[str]:
+    """Give the domains whose status does not mirror what there is; by then all that has a row is Ready."""
+    for domain in _living(store):
+        uid, status = domain["metadata"]["uid"], domain.get("status", {})
+        rows = {
+            row["nodeName"]: (row["ipAddress"], row["status"])
+            for cdc in store.snapshot(Selector(CDCS, labels=f"{DOMAIN_LABEL}={uid}"))
+            for row in cdc.get("daemons", [])
+        }
+        bare = {
+            pod["spec"]["nodeName"]: (pod["status"]["podIP"], "Ready")
+            for pod in store.snapshot(Selector(PODS, labels=f"{DOMAIN_LABEL}={uid},{CLIQUE_LABEL}="))
+            if is_living(pod)
+        }
+        listed = {node["name"]: (node["ipAddress"], node["status"]) for node in status.get("nodes") or []}
+        if listed != rows | bare:
+            yield f"liveness: the status of {domain['metadata']['name']} lists {listed}, where there is {rows | bare}"
+        elif status.get("status") != "Ready":
+            yield f"liveness: {domain['metadata']['name']} is {status.get('status')} though all of its rows are Ready"
+
+
+def _living(store: Store) -> list[Object]:
+    return [one for one in store.snapshot(Selector(COMPUTE_DOMAINS)) if "deletionTimestamp" not in one["metadata"]]
 
 
 class Changes:
