@@ -7,7 +7,7 @@ Phases: trouble (faults strike, the workload acts), then quiet (nothing strikes;
 import asyncio
 import random
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import structlog
@@ -23,8 +23,11 @@ from simulation.api import Api
 from simulation.client import SimulatedClient
 from simulation.cluster import Cluster
 from simulation.explore import scenario
-from simulation.explore.checkers import history
+from simulation.explore.ablations import applied
+from simulation.explore.checkers import cleanup, history
+from simulation.explore.checkers.decisions import CheckedLog
 from simulation.explore.checkers.liveness import Changes, missing
+from simulation.explore.checkers.requests import CheckedClient
 from simulation.explore.checkers.rows import RowChecker
 from simulation.explore.faults import Faults, Latency
 from simulation.explore.faulty_client import FaultyClient
@@ -38,6 +41,8 @@ from simulation.timing import Timing
 if TYPE_CHECKING:
     from eventlog.log import StoredSnapshot
     from eventlog.record import Entry, Position
+
+T = TypeVar("T")
 
 START_MS = 1_780_000_000_000
 NAMESPACE = "nvidia"
@@ -85,7 +90,7 @@ class Options(msgspec.Struct, frozen=True):
 
 def explore(seed: int, options: Options) -> Verdict:
     """Run a seed on a loop of its own."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with applied(options.ablation), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(_Run(seed, options).live())
 
 
@@ -106,6 +111,8 @@ class _Run:
         self._violations: list[str] = []
         self._older: dict[int, list[StoredSnapshot]] = {}
         self._acknowledged: list[list[tuple[Position, Entry]]] = []
+        self._logs: list[CheckedLog] = []
+        self._clients: list[CheckedClient] = []
         self._dead: list[asyncio.Task[None]] = []
 
     def _stream(self, name: str) -> random.Random:
@@ -205,6 +212,11 @@ class _Run:
         identity = f"{process.name}-{life}"
         log = FaultyLog(self._log, process, self._latency)
         self._acknowledged.append(log.acknowledged)
+        checked = CheckedLog(log)
+        self._logs.append(checked)
+        faulty = FaultyClient(SimulatedClient(self._api), process, self._latency)
+        client = CheckedClient(faulty, process, self._clock.monotonic, self._violate)
+        self._clients.append(client)
         config = RunConfig(
             identity=identity,
             version="exploration",
@@ -228,9 +240,9 @@ class _Run:
         self._trace.note(process.name, f"life {life} begins")
         return Controller(
             config,
-            log=log,
+            log=checked,
             snapshots=FaultySnapshots(self._snapshots, process, self._older),
-            client=FaultyClient(SimulatedClient(self._api), process, self._latency),
+            client=client,
             clock=self._clock,
             rng=self._stream(identity),
             logger=structlog.wrap_logger(None, processors=[self._told], wrapper_class=structlog.BoundLogger),
@@ -271,14 +283,21 @@ class _Run:
         for acknowledged in self._acknowledged:
             for told in history.lost(acknowledged, records):
                 self._violate(told)
-        for partition, its in records.items():
-            writes = [
-                (int(position.partition("/")[2]), cdc)
-                for position, cdc in rows.writes
-                if int(position.partition("/")[0]) == partition
-            ]
-            for told in history.unexplained(its, self._older.get(partition, []), writes, self._settings):
+        for log in self._logs:
+            for told in log.violations:
                 self._violate(told)
+        letting = [(cleanup.position_of(one), one) for client in self._clients for one in client.finalizers]
+        for partition, its in records.items():
+            writes, lettings = _of_partition(partition, rows.writes), _of_partition(partition, letting)
+            older = self._older.get(partition, [])
+            for told in history.unexplained(its, older, writes, lettings, self._settings):
+                self._violate(told)
+
+
+def _of_partition(partition: int, placed: list[tuple[str, T]]) -> list[tuple[int, T]]:
+    """Give those whose place is in the partition, with the place's offset."""
+    prefix = f"{partition}/"
+    return [(int(place.removeprefix(prefix)), one) for place, one in placed if place.startswith(prefix)]
 
 
 def _root(error: BaseException | None) -> BaseException | None:

@@ -14,6 +14,9 @@ from projections.desired import clique_effects
 from projections.invariants import indices_are_unique
 from projections.partition import PartitionFold
 from projections.settings import Settings
+from simulation.explore.checkers.cleanup import left_behind
+from simulation.explore.checkers.decisions import Memory
+from simulation.explore.checkers.requests import Letting
 from simulation.store import Object
 
 
@@ -30,28 +33,42 @@ def unexplained(
     records: Sequence[Record],
     snapshots: Sequence[StoredSnapshot],
     writes: Sequence[tuple[int, Object]],
+    lettings: Sequence[tuple[int, Letting]],
     settings: Settings,
 ) -> Iterator[str]:
-    """Replay one partition; give the snapshots and CDC writes that it does not account for.
+    """Replay one partition; give the snapshots and writes that it does not account for, and decisions that forget.
 
-    `snapshots` and `writes` are those of this partition; a write's number is the offset that it names.
+    `snapshots`, `writes` (of CDCs) and `lettings` (of ComputeDomains) are those of this partition; a write's number is
+    the offset that it names.
     """
     due_snapshots = sorted(snapshots, key=lambda one: one.next_offset)
     due_writes = sorted(writes, key=lambda one: one[0])
-    fold = PartitionFold()
+    due_lettings = sorted(lettings, key=lambda one: one[0])
+    fold, memory = PartitionFold(), Memory()
     for offset in range(-1, len(records)):
         if offset >= 0:
-            fold.apply(records[offset])
-            state = fold.aggregates[records[offset].key]
-            if isinstance(state, CliqueState):
-                yield from (f"fold: {told}" for told in indices_are_unique(state))
+            yield from _fold(fold, memory, records[offset])
         while due_snapshots and due_snapshots[0].next_offset == offset + 1:
             if due_snapshots.pop(0).state != fold.snapshot():
                 yield f"replay: the snapshot up to offset {offset + 1} is not what a replay gives"
         while due_writes and due_writes[0][0] == offset:
             yield from _unaccounted(fold, due_writes.pop(0)[1], offset, settings)
+        while due_lettings and due_lettings[0][0] == offset:
+            yield from left_behind(fold.aggregates, due_lettings.pop(0)[1])
     for late in due_writes:
         yield f"explanation: a CDC names offset {late[0]}, which the log does not have"
+
+
+def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
+    before = fold.aggregates.get(record.key)
+    event = fold.apply(record)
+    after = fold.aggregates[record.key]
+    if isinstance(after, CliqueState):
+        yield from (f"fold: {told}" for told in indices_are_unique(after))
+        if event is not None and after.inadmissible == (
+            before.inadmissible if isinstance(before, CliqueState) else 0
+        ):
+            yield from memory.take(record, event)
 
 
 def _unaccounted(fold: PartitionFold, cdc: Object, offset: int, settings: Settings) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Safety of rows, at every change of a CDC.
 
 Indices are unique and in range, none changes for a living daemon, no live row is taken out by us, and no write goes
-back behind a newer one.
+back behind a newer one: neither does it name an earlier place in the log, nor is a row wrong again that was right, of a
+daemon that is still what it was.
 
 "Ours" is a change that names another place in the log; other writers may do as they like, and only what we write is
 judged. A daemon lives while its pod is there, is not being deleted, has not failed, and has the row's address.
@@ -25,6 +26,14 @@ class Shown(msgspec.Struct, frozen=True):
     address: str
 
 
+class Right(msgspec.Struct, frozen=True):
+    """A row that said what was so: at which store version it was written, and of which CDC and pod (by UID)."""
+
+    version: int
+    cdc: str
+    pod: str
+
+
 class RowChecker:
     """Follows all CDCs of a store."""
 
@@ -34,11 +43,15 @@ class RowChecker:
         self._capacity = capacity
         self._found = found
         self._shown: dict[Shown, int] = {}
+        self._right: dict[tuple[str, str], Right] = {}
+        self._changed: dict[str, int] = {}
         self.writes: list[tuple[str, Object]] = []
         """Our writes: the place in the log that each names, and the CDC as written."""
         store.subscribe(self._observe)
 
     def _observe(self, resource: Resource, change: Change) -> None:
+        if resource == PODS:
+            self._see_pod(change)
         if resource != CDCS or change.after is None:
             return
         position = _position(change.after)
@@ -48,6 +61,13 @@ class RowChecker:
         self._order(change.before, change.after)
         self._indices(change.after)
         self._living(change.before or {}, change.after)
+        self._facts(change.version, change.after)
+
+    def _see_pod(self, change: Change) -> None:
+        """Note since which version a pod is what it is now, as far as its row is concerned."""
+        before, after = (None if pod is None else _facts_of(pod) for pod in (change.before, change.after))
+        if before != after:
+            self._changed[(change.after or change.before or {})["metadata"]["uid"]] = change.version
 
     def _order(self, before: Object | None, after: Object) -> None:
         earlier, later = _position(before), _position(after)
@@ -85,6 +105,20 @@ class RowChecker:
                         f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
                     )
 
+    def _facts(self, version: int, cdc: Object) -> None:
+        """Judge the addresses and states: once told right, they stay so until the daemon changes."""
+        uid, labels = cdc["metadata"]["uid"], cdc["metadata"].get("labels", {})
+        rows = {row["nodeName"]: (row["ipAddress"], row["status"]) for row in cdc.get("daemons", [])}
+        for pod in self._pods(labels.get(DOMAIN_LABEL, ""), labels.get(CLIQUE_LABEL, "")):
+            node, pod_uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
+            address, ready = _facts_of(pod)[:2]
+            if rows.get(node) == (address, "Ready" if ready else "NotReady"):
+                self._right[uid, node] = Right(version, uid, pod_uid)
+                continue
+            was = self._right.get((uid, node))
+            if node in rows and was is not None and was.pod == pod_uid and self._changed[pod_uid] < was.version:
+                self._found(f"order: {_name(cdc)} says {rows[node]} for {node} again, after it was right: {address}")
+
     def _alive(self, domain: str, clique: str) -> dict[tuple[str, str], str]:
         """Give the UIDs of the living daemon pods by node and address; none if the domain is going.
 
@@ -95,9 +129,13 @@ class RowChecker:
             return {}
         return {
             (pod["spec"]["nodeName"], pod["status"]["podIP"]): pod["metadata"]["uid"]
-            for pod in self._store.snapshot(Selector(PODS, labels=f"{DOMAIN_LABEL}={domain},{CLIQUE_LABEL}={clique}"))
-            if is_living(pod)
+            for pod in self._pods(domain, clique)
         }
+
+    def _pods(self, domain: str, clique: str) -> list[Object]:
+        """Give the pods of a CDC's living daemons."""
+        labels = f"{DOMAIN_LABEL}={domain},{CLIQUE_LABEL}={clique}"
+        return [pod for pod in self._store.snapshot(Selector(PODS, labels=labels)) if is_living(pod)]
 
 
 def is_living(pod: Object) -> bool:
@@ -109,6 +147,13 @@ def is_living(pod: Object) -> bool:
         and bool(status.get("podIP"))
         and bool(pod.get("spec", {}).get("nodeName"))
     )
+
+
+def _facts_of(pod: Object) -> tuple[str, bool, bool]:
+    """Give what a row says of a pod: its address and readiness; and whether it is alive."""
+    status = pod.get("status", {})
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", []))
+    return status.get("podIP", ""), ready, is_living(pod)
 
 
 def _position(cdc: Object | None) -> str:
