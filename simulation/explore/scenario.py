@@ -66,7 +66,8 @@ class Action(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """A run's shape: how much there is of everything, and the actions in the order of their times.
 
-    `cliques` has each machine's clique number, or NO_FABRIC. `leases`: the controllers elect a leader.
+    `cliques` has each machine's clique number, or NO_FABRIC. `leases`: the controllers elect a leader. `upstream`: the daemons are upstream's, which write their rows
+    themselves.
     """
 
     cliques: tuple[int, ...]
@@ -76,6 +77,7 @@ class Plan(msgspec.Struct, frozen=True):
     leases: bool
     labelled: bool
     snapshot_records: int
+    upstream: bool
     seconds: float
     actions: tuple[Action, ...]
 
@@ -102,6 +104,7 @@ class Plan(msgspec.Struct, frozen=True):
             leases=rng.random() < 0.2,
             labelled=rng.random() < 0.8,
             snapshot_records=rng.choice((5, 20, 100)),
+            upstream=rng.random() < 0.3,
             seconds=seconds,
             actions=tuple(sorted(actions, key=lambda action: action.at)),
         )

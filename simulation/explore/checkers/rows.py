@@ -93,8 +93,13 @@ class RowChecker:
             return
         rows = {row["nodeName"]: row for row in after.get("daemons", [])}
         for row in before.get("daemons", []):
-            if row["nodeName"] not in rows and (row["nodeName"], row["ipAddress"]) in alive:
-                self._found(f"live rows: {_name(after)} loses the row of {row['nodeName']}, whose daemon lives")
+            node = row["nodeName"]
+            if (node, row["ipAddress"]) not in alive:
+                continue
+            if node not in rows:
+                self._found(f"live rows: {_name(after)} loses the row of {node}, whose daemon lives")
+            elif row.get("index") not in (None, rows[node]["index"]):
+                self._found(f"indices: {_name(after)} gives {node}, whose daemon lives, another index than it had")
         for node, row in rows.items():
             pod = alive.get((node, row["ipAddress"]))
             if pod is not None:
