@@ -42,17 +42,19 @@ Call = Callable[[], Awaitable[bytes]]
 class FaultyClient:
     """A KubeClient for a process."""
 
-    def __init__(self, inner: KubeClient, process: Process, latency: Latency) -> None:
-        """Pass requests to `inner`."""
+    def __init__(self, inner: KubeClient, process: Process, latency: Latency, page: int) -> None:
+        """Pass requests to `inner`. A list's pages have at most `page` objects: a server may give fewer than asked."""
         self._inner = inner
         self._process = process
         self._faults = process.faults
         self._latency = latency
+        self._page_max = page
         self._late: set[asyncio.Task[bytes]] = set()
 
     async def list(self, selector: Selector, *, limit: int = 500, token: str = "", resource_version: str = "") -> bytes:
         """Give one page of a list."""
         what = f"list {selector.resource.plural}"
+        limit = min(limit, self._page_max)  # 0 asks for all, and stays so.
         return await self._read(
             what, lambda: self._inner.list(selector, limit=limit, token=token, resource_version=resource_version)
         )

@@ -138,9 +138,10 @@ class _Run:
         self._api = Api(store)
         self._log, self._snapshots = MemoryLog(partitions=self._plan.partitions), MemorySnapshots()
         cluster = Cluster(store, clock, self._stream("cluster"), TIMING)
-        rows = RowChecker(store, self._plan.capacity, self._violate)
         disturb = {"compaction": self._compact, "clock jump": self._jump}
         workload = scenario.Workload(self._plan, store, cluster, disturb, trace)
+        rows = RowChecker(store, self._plan.capacity, lambda: workload.acts, self._violate)
+        cleanup.watch(store, lambda: workload.acts, self._violate)
         trace.note("plan", msgspec.json.encode(msgspec.structs.replace(self._plan, actions=())).decode())
         stop = asyncio.Event()
         around = [asyncio.create_task(cluster.run())]
@@ -214,7 +215,7 @@ class _Run:
         self._acknowledged.append(log.acknowledged)
         checked = CheckedLog(log)
         self._logs.append(checked)
-        faulty = FaultyClient(SimulatedClient(self._api), process, self._latency)
+        faulty = FaultyClient(SimulatedClient(self._api), process, self._latency, self._plan.page)
         client = CheckedClient(faulty, process, self._clock.monotonic, self._violate)
         self._clients.append(client)
         config = RunConfig(

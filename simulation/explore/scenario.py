@@ -13,6 +13,7 @@ import msgspec
 from kube import names
 from kube.client import Selector
 from simulation.cluster import Cluster
+from simulation.explore.episodes import Action, draw_episodes
 from simulation.explore.trace import Trace
 from simulation.patches import Json, merge_patch
 from simulation.store import Object, Refused, Store
@@ -48,19 +49,16 @@ ACTIONS = (
     "foreign: status",
     "foreign: remove row",
     "foreign: delete CDC",
+    "foreign: replace CDC",
+    "foreign: ghost",
     "compaction",
     "clock jump",
 )
-WEIGHTS = (8, 3, 2, 1, 3, 2, 3, 1, 1, 2, 2, 1, 1, 1, 2, 1)
+WEIGHTS = (8, 3, 2, 1, 3, 2, 3, 1, 1, 2, 2, 1, 1, 1, 1, 1, 2, 1)
 
 
-class Action(msgspec.Struct, frozen=True):
-    """Something that happens at `at` seconds, to the machine or domain of this number, as far as there is one."""
-
-    at: float
-    kind: str
-    number: int
-    other: int
+KEPT = ("name", "labels", "annotations", "ownerReferences", "finalizers")
+"""The metadata of an object that another of its name is given."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -79,6 +77,7 @@ class Plan(msgspec.Struct, frozen=True):
     snapshot_records: int
     upstream: bool
     seconds: float
+    page: int
     actions: tuple[Action, ...]
 
     @classmethod
@@ -96,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True):
             Action(rng.uniform(0.2, seconds), kind, rng.randrange(1000), rng.randrange(1000))
             for kind in rng.choices(ACTIONS, WEIGHTS, k=rng.randint(0, 12))
         ]
-        return cls(
+        plan = cls(
             cliques=tuple(rng.randrange(cliques) if rng.random() < 0.95 else NO_FABRIC for _ in range(machines)),
             capacity=rng.choice((machines, machines, 18, max(1, machines - 2))),
             partitions=rng.choice((1, 2, 3)),
@@ -106,8 +105,11 @@ class Plan(msgspec.Struct, frozen=True):
             snapshot_records=rng.choice((5, 20, 100)),
             upstream=rng.random() < 0.3,
             seconds=seconds,
-            actions=tuple(sorted(actions, key=lambda action: action.at)),
+            page=rng.choice((1, 2, 500)),
+            actions=(),
         )
+        actions += draw_episodes(rng, machines, seconds)
+        return msgspec.structs.replace(plan, actions=tuple(sorted(actions, key=lambda action: action.at)))
 
 
 class Workload:
@@ -122,7 +124,8 @@ class Workload:
         self._cluster = cluster
         self._disturb = disturb
         self._trace = trace
-        self._domains = 0
+        self.acts = False
+        """Whether what is changed right now is changed by an action."""
         for number, clique in enumerate(plan.cliques):
             cluster.register(f"n{number}", _clique_id(clique), labelled=plan.labelled)
 
@@ -130,8 +133,11 @@ class Workload:
         """Carry out the actions at their times, and return at the plan's end."""
         loop = asyncio.get_running_loop()
         for action in self._plan.actions:
-            await asyncio.sleep(max(0.0, action.at - loop.time()))
+            if action.at > loop.time():
+                await asyncio.sleep(action.at - loop.time())
+            self.acts = True
             told = self._act(action)
+            self.acts = False
             if told:
                 self._trace.note("world", f"{action.kind}: {told}")
         await asyncio.sleep(max(0.0, self._plan.seconds - loop.time()))
@@ -205,8 +211,23 @@ class Workload:
         if action.kind == "foreign: delete CDC":
             self._store.delete(names.CDCS, key, None)
             return str(key[1])[:8]
-        if action.kind == "foreign: annotate":
-            patch: Json = {"metadata": {"annotations": {"example.com/touched": str(action.other)}}}
+        if action.kind == "foreign: replace CDC":
+            self._store.delete(names.CDCS, key, None)
+            metadata = {name: cdc["metadata"][name] for name in KEPT if name in cdc["metadata"]}
+            self._store.create(names.CDCS, key[0], {**cdc, "metadata": metadata})
+            return str(key[1])[:8]
+        if action.kind == "foreign: ghost":
+            ghost = {
+                "nodeName": f"ghost{action.other % 2}",
+                "ipAddress": f"192.0.2.{1 + action.other % 200}",
+                "cliqueID": str(key[1]).partition(".")[2],
+                "index": action.other % self._plan.capacity,
+                "status": "Ready",
+            }
+            rows = [row for row in rows if row["nodeName"] != ghost["nodeName"]]
+            patch: Json = {"daemons": [*rows, ghost]}
+        elif action.kind == "foreign: annotate":
+            patch = {"metadata": {"annotations": {"example.com/touched": str(action.other)}}}
         elif not rows:
             return ""
         else:

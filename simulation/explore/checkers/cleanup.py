@@ -1,16 +1,46 @@
-"""A ComputeDomain is let go last: our finalizer comes off only once the log knows of nothing that is left of it.
+"""What is taken away is a domain's that goes, and the ComputeDomain itself is let go last.
 
-Else its daemons' claims cannot be unprepared (failure case A48), or what was made for it stays for ever. Judged by what
-the log had said up to the place that the write names: what no watch had told yet, nobody could wait for.
+Our finalizer comes off only once the log knows of nothing that is left of the domain: else its daemons' claims cannot
+be unprepared (failure case A48), or what was made for it stays for ever. That is judged by what the log had said up to
+the place that the write names: what no watch had told yet, nobody could wait for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from kube.names import FINALIZER, POSITION_ANNOTATION
+from kube.client import Resource, Selector
+from kube.names import CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, DOMAIN_LABEL, FINALIZER, NODES, POSITION_ANNOTATION
 from projections.buckets import values
 from projections.domain import DomainState
 from projections.fold import Aggregate
 from simulation.explore.checkers.requests import Letting
+from simulation.store import Change, Object, Store
+
+OURS = (CLAIM_TEMPLATES, DAEMON_SETS)
+"""What nobody but a controller deletes here, but for the workload's actions."""
+
+
+def watch(store: Store, is_theirs: Callable[[], bool], found: Callable[[str], None]) -> None:
+    """Tell `found` of each object or label of a living domain that is taken away, unless by an action just now."""
+
+    def observe(resource: Resource, change: Change) -> None:
+        if is_theirs() or change.before is None or not _is_taken_away(resource, change):
+            return
+        domain = change.before["metadata"].get("labels", {}).get(DOMAIN_LABEL, "")
+        domains = store.snapshot(Selector(COMPUTE_DOMAINS))
+        if any(one["metadata"]["uid"] == domain and "deletionTimestamp" not in one["metadata"] for one in domains):
+            found(f"cleanup: {resource.plural} {change.before['metadata']['name']} is taken from {domain[:8]}, which lives")
+
+    store.subscribe(observe)
+
+
+def _is_taken_away(resource: Resource, change: Change) -> bool:
+    if resource == NODES:
+        return change.after is not None and DOMAIN_LABEL not in change.after["metadata"].get("labels", {})
+    return resource in OURS and _is_going(change.after) and not _is_going(change.before)
+
+
+def _is_going(thing: Object | None) -> bool:
+    return thing is None or "deletionTimestamp" in thing["metadata"]
 
 
 def position_of(letting: Letting) -> str:

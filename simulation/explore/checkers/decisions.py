@@ -92,6 +92,7 @@ class Memory:
             self._left.add((*place, node))
             return
         before = last.get(node)
+        yield from self._taken(record, event, last)
         if isinstance(event, IndexAssigned) and before not in (None, event.index) and (*place, node) in self._left:
             yield (
                 f"sticky index: {node} came back to {event.domain[:8]} and got index {event.index} at "
@@ -101,3 +102,16 @@ class Memory:
         for other in [name for name, index in last.items() if index == event.index]:
             del last[other]
         last[node] = event.index
+
+    def _taken(self, record: Record, event: IndexAssigned | IndexAdopted, last: dict[str, int]) -> Iterator[str]:
+        """Give whom the index is taken from, if it need not be."""
+        if isinstance(event, IndexAdopted):
+            return
+        holder = next((node for node, index in last.items() if index == event.index and node != event.node), None)
+        if holder is None:
+            return
+        where = f"{event.domain[:8]} at {record.partition}/{record.offset}"
+        if (record.key, event.domain, holder) not in self._left:
+            yield f"arbitration: {event.node} is given index {event.index} of {where}, which {holder} holds"
+        elif event.node not in last and len(last) < event.capacity:
+            yield f"sticky index: {event.node} is given index {event.index} of {where}, which is {holder}'s, with others free"

@@ -4,7 +4,8 @@ Indices are unique and in range, none changes for a living daemon, no live row i
 back behind a newer one: neither does it name an earlier place in the log, nor is a row wrong again that was right, of a
 daemon that is still what it was.
 
-"Ours" is a change that names another place in the log; other writers may do as they like, and only what we write is
+"Ours" is a change that names another place in the log, unless the workload makes it (whoever replaces an object may
+copy what we wrote on it); other writers may do as they like, and only what we write is
 judged. A daemon lives while its pod is there, is not being deleted, has not failed, and has the row's address.
 """
 
@@ -37,10 +38,13 @@ class Right(msgspec.Struct, frozen=True):
 class RowChecker:
     """Follows all CDCs of a store."""
 
-    def __init__(self, store: Store, capacity: int, found: Callable[[str], None]) -> None:
-        """Watch the store; tell `found` each violation."""
+    def __init__(
+        self, store: Store, capacity: int, is_theirs: Callable[[], bool], found: Callable[[str], None]
+    ) -> None:
+        """Watch the store; tell `found` each violation. `is_theirs` says whether it is an action that writes just now."""
         self._store = store
         self._capacity = capacity
+        self._is_theirs = is_theirs
         self._found = found
         self._shown: dict[Shown, int] = {}
         self._right: dict[tuple[str, str], Right] = {}
@@ -52,7 +56,7 @@ class RowChecker:
     def _observe(self, resource: Resource, change: Change) -> None:
         if resource == PODS:
             self._see_pod(change)
-        if resource != CDCS or change.after is None:
+        if resource != CDCS or change.after is None or self._is_theirs():
             return
         position = _position(change.after)
         if not position or position == _position(change.before):
