@@ -93,9 +93,10 @@ class CheckedClient:
 
     async def create(self, resource: Resource, namespace: str, body: bytes) -> bytes:
         """Create the object."""
-        meta = msgspec.json.decode(body, type=Body).metadata
-        call = self._inner.create(resource, namespace, body)
-        return await self._write(resource, (resource.plural, namespace, meta.name), "", call)
+        key = (resource.plural, namespace, msgspec.json.decode(body, type=Body).metadata.name)
+        answer = await self._write(resource, key, "", self._inner.create(resource, namespace, body))
+        self._written.pop(key, None)  # Another object: who knows the earlier one of that name may still mean that.
+        return answer
 
     async def patch(
         self, resource: Resource, namespace: str, name: str, body: bytes, *, kind: str, subresource: str = ""

@@ -18,6 +18,10 @@ from kube.names import CDCS, CLIQUE_LABEL, COMPUTE_DOMAINS, DOMAIN_LABEL, PODS, 
 from simulation.store import Change, Object, Store
 
 
+Facts = tuple[str, str, bool, bool]
+"""A pod's node, address, readiness, and whether it is alive."""
+
+
 class Shown(msgspec.Struct, frozen=True):
     """An index that a daemon was shown: the daemon by its pod and address, in the life of one CDC."""
 
@@ -49,6 +53,7 @@ class RowChecker:
         self._shown: dict[Shown, int] = {}
         self._right: dict[tuple[str, str], Right] = {}
         self._changed: dict[str, int] = {}
+        self._seen: set[Facts] = set()
         self.writes: list[tuple[str, Object]] = []
         """Our writes: the place in the log that each names, and the CDC as written."""
         store.subscribe(self._observe)
@@ -68,10 +73,18 @@ class RowChecker:
         self._facts(change.version, change.after)
 
     def _see_pod(self, change: Change) -> None:
-        """Note since which version a pod is what it is now, as far as its row is concerned."""
+        """Note since which version a pod is what it is now, as far as its row is concerned.
+
+        What a daemon of its node was before, with the same address, proves nothing: the row may be right by chance.
+        """
         before, after = (None if pod is None else _facts_of(pod) for pod in (change.before, change.after))
-        if before != after:
-            self._changed[(change.after or change.before or {})["metadata"]["uid"]] = change.version
+        if after is None or before == after:
+            return
+        uid = (change.after or {})["metadata"]["uid"]
+        self._changed.pop(uid, None)
+        if after not in self._seen:
+            self._seen.add(after)
+            self._changed[uid] = change.version
 
     def _order(self, before: Object | None, after: Object) -> None:
         earlier, later = _position(before), _position(after)
@@ -120,12 +133,13 @@ class RowChecker:
         rows = {row["nodeName"]: (row["ipAddress"], row["status"]) for row in cdc.get("daemons", [])}
         for pod in self._pods(labels.get(DOMAIN_LABEL, ""), labels.get(CLIQUE_LABEL, "")):
             node, pod_uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
-            address, ready = _facts_of(pod)[:2]
+            _, address, ready, _ = _facts_of(pod)
             if rows.get(node) == (address, "Ready" if ready else "NotReady"):
                 self._right[uid, node] = Right(version, uid, pod_uid)
                 continue
             was = self._right.get((uid, node))
-            if node in rows and was is not None and was.pod == pod_uid and self._changed[pod_uid] < was.version:
+            since = self._changed.get(pod_uid)
+            if node in rows and was is not None and was.pod == pod_uid and since is not None and since < was.version:
                 self._found(f"order: {_name(cdc)} says {rows[node]} for {node} again, after it was right: {address}")
 
     def _alive(self, domain: str, clique: str) -> dict[tuple[str, str], str]:
@@ -158,11 +172,11 @@ def is_living(pod: Object) -> bool:
     )
 
 
-def _facts_of(pod: Object) -> tuple[str, bool, bool]:
-    """Give what a row says of a pod: its address and readiness; and whether it is alive."""
+def _facts_of(pod: Object) -> Facts:
+    """Give a pod's node, address and readiness, and whether it is alive."""
     status = pod.get("status", {})
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", []))
-    return status.get("podIP", ""), ready, is_living(pod)
+    return pod.get("spec", {}).get("nodeName", ""), status.get("podIP", ""), ready, is_living(pod)
 
 
 def _position(cdc: Object | None) -> str:
