@@ -119,6 +119,10 @@ class NegotiatingDaemon:
         """Whether the daemon's informers have begun."""
         return self._queue is not None
 
+    def stop_listening(self) -> None:
+        """Hear nothing any more, not even what is on its way."""
+        self._queue = None
+
     def clique_told(self, told: Told) -> None:
         """Hear what the watch tells of the CDC.
 

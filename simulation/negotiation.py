@@ -119,4 +119,5 @@ class Negotiation:
 
     def _end(self, uid: str, member: Member) -> None:
         member.task.cancel()
+        member.daemon.stop_listening()
         del self._members[uid], self._of_cdc[member.daemon.cdc][uid]

@@ -160,6 +160,9 @@ class _Run:
         recovered_s = await self._become_quiet()
         stop.set()
         await asyncio.wait(controllers)
+        for task in around:
+            if task.done():
+                task.result()  # A stand-in that failed is a defect of the simulation.
         for task in [*around, *controllers]:
             task.cancel()
         await self._judge(rows)
