@@ -99,15 +99,20 @@ class NegotiatingDaemon:
         if not self._clique:
             return
         law = exponential(settings.first_retry_s, settings.longest_retry_s)
-        async with asyncio.TaskGroup() as tasks:
-            queue = WorkQueue(self._clock, jittered(law, settings.jitter, self._rng.random), tasks)
-            queue.add("clique", self._ensure_exists)
-            self._queue = queue
-            clique = await self._fill_cache(CDCS, self.cdc)
-            if clique is not None:
-                self.clique_told(Told(version_of(clique), clique))
-            self.pod_told(await self._fill_cache(PODS, self._pod["metadata"]["name"]) or self._pod)
-            await queue.run()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await self._work(WorkQueue(self._clock, jittered(law, settings.jitter, self._rng.random), tasks))
+        finally:
+            self._queue = None  # What is delivered after the end is heard by nobody.
+
+    async def _work(self, queue: WorkQueue) -> None:
+        queue.add("clique", self._ensure_exists)
+        self._queue = queue
+        clique = await self._fill_cache(CDCS, self.cdc)
+        if clique is not None:
+            self.clique_told(Told(version_of(clique), clique))
+        self.pod_told(await self._fill_cache(PODS, self._pod["metadata"]["name"]) or self._pod)
+        await queue.run()
 
     @property
     def cdc(self) -> str:
