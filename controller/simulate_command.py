@@ -1,0 +1,108 @@
+"""The command `cliquelog simulate`."""
+
+import asyncio
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from rich.console import Console
+
+from controller import exits
+from controller.options import CliqueSize, Seconds
+from controller.simulating import Job, Outcome
+from controller.simulating import simulate as carry_out
+from controller.simulation_report import consoles, progress, result_of, table_of
+from simulation.formation import Plan
+
+T = TypeVar("T")
+
+
+@click.command()
+@click.option("--nodes", type=click.IntRange(1, 100_000), default=5040, show_default=True, help="Nodes that join.")
+@click.option("--clique-size", type=CliqueSize(), default=18, show_default=True, help="Nodes of each clique.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Fixes the order of arrivals and all delays.")
+@click.option(
+    "--window",
+    "window_s",
+    type=Seconds(min=0),
+    default=11.0,
+    show_default=True,
+    help="Seconds within which the nodes join.",
+)
+@click.option("--log", "log", help="Where the event log is made: sqlite:PATH [in a new temporary folder].")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def simulate(nodes: int, clique_size: int, seed: int, window_s: float, log: str | None, *, as_json: bool) -> None:
+    """Form a ComputeDomain on a simulated cluster.
+
+    This process holds an API server and stand-ins for the rest of a cluster; beside it the real controller runs, over
+    HTTP on loopback and in real time. Then the log is replayed. Nothing else is needed, and nothing else is touched.
+
+    \b
+    Examples:
+      cliquelog simulate
+      cliquelog simulate --nodes 1008 --window 1 --log sqlite:/tmp/log.sqlite
+    """
+    console = consoles(as_json=as_json)
+    folder = Path(tempfile.mkdtemp(prefix="cliquelog-simulate-"))
+    job = Job(Plan(nodes, clique_size, seed, window_s), log or f"sqlite:{folder / 'log.sqlite'}", folder)
+    console.print(
+        f"Forming one ComputeDomain of {nodes:,} nodes in {job.plan.cliques:,} cliques.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    try:
+        with progress(job.plan, console) as show:
+            outcome = asyncio.run(_unless_interrupted(carry_out(job, show)))
+    except Interrupted as interrupted:
+        console.print(f"\nInterrupted. What there is of the log is kept: {job.log}", soft_wrap=True, highlight=False)
+        raise click.exceptions.Exit(128 + interrupted.number) from None
+    _report(outcome, console, as_json=as_json)
+
+
+class Interrupted(Exception):
+    """The user has ended it."""
+
+    def __init__(self, number: int) -> None:
+        """Keep the signal's number."""
+        super().__init__(number)
+        self.number = number
+
+
+async def _unless_interrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work. At the first SIGINT or SIGTERM end it cleanly and raise Interrupted; more of them change nothing."""
+    task = asyncio.ensure_future(work)
+    numbers: list[int] = []
+
+    def interrupt(number: int) -> None:
+        if not numbers:
+            task.cancel()
+        numbers.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not numbers:
+            raise
+        raise Interrupted(numbers[0]) from None
+
+
+def _report(outcome: Outcome, console: Console, *, as_json: bool) -> None:
+    result = result_of(outcome)
+    if as_json:
+        click.echo(msgspec.json.encode(result).decode())
+    else:
+        console.print(table_of(result))
+        program = "cliquelog" if shutil.which("cliquelog") else str(Path(sys.executable).with_name("cliquelog"))
+        console.print("\nThe log is kept. Next, check that it is whole, keeps the rules, and folds to one answer:")
+        console.print(f"  {program} verify {outcome.job.log}", soft_wrap=True, highlight=False)
+    if result.rows_ready < result.nodes or not result.replay.digest_equal:
+        console.print(f"This is not as it should be: see {outcome.job.folder}.", soft_wrap=True)
+        raise click.exceptions.Exit(exits.FOUND)
