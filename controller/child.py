@@ -42,6 +42,7 @@ class Controller:
         """What it took; once it has ended."""
 
     async def __aenter__(self) -> Self:
+        """Start it, and wait until it acts. Raises Failure."""
         with self._output.open("wb") as stream:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -64,6 +65,7 @@ class Controller:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """End it."""
         await self._end()
 
     async def watch(self) -> None:

@@ -36,7 +36,7 @@ def main() -> None:
 
     \b
     Exit codes: 0 done, 1 a defect, 2 wrong command line, 3 configuration, 4 the log,
-    5 the API server, 6 leadership lost, 7 verify found something.
+    5 the API server, 6 leadership lost, 7 verify or simulate found something, 130 interrupted.
     """
 
 

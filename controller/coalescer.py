@@ -22,7 +22,7 @@ import msgspec
 
 from controller.bucket import TokenBucket
 from controller.pacing import Pace, keep_s, written
-from controller.slot import Hold, Slot
+from controller.slot import Hold, Sent, Slot
 from controller.work import (
     Applied,
     Conflict,
@@ -142,7 +142,7 @@ class Coalescer:
                 self._hold(now, slot, slot.effect.resource_version if slot.effect else 0, version)
             case Gone():
                 slot.unsend()
-                self._hold(now, slot, slot.sent[0].resource_version if slot.sent else 0, None)
+                self._hold(now, slot, slot.sent.effect.resource_version if slot.sent else 0, None)
             case Throttled(retry_after_s=asked):
                 slot.unsend()
                 self._back_off(now, slot, self._limits.retry_after_s if asked is None else asked)
@@ -171,13 +171,14 @@ class Coalescer:
         if slot.doubt or slot.hold is not None:
             return Refresh(effect.target)
         since = now if slot.since is None else slot.since
-        slot.history = written(self._pace, slot.history, effect, since, now)
-        slot.sent, slot.since = (effect, since), None
+        slot.sent = Sent(effect, since, slot.history)
+        slot.history = written(self._pace, slot.history, effect, since, now, self._rng.random())
+        slot.since = None
         return Write(effect, slot.position)
 
     def _applied(self, now: float, target: Target, slot: Slot, outcome: Applied) -> None:
         slot.attempts = 0
-        sent = slot.sent[0] if slot.sent else None
+        sent = slot.sent.effect if slot.sent else None
         if isinstance(sent, PostEvent):
             slot.drop()
             self._posted[target] = None

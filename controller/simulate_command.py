@@ -51,18 +51,22 @@ def simulate(nodes: int, clique_size: int, seed: int, window_s: float, log: str 
     console = consoles(as_json=as_json)
     folder = Path(tempfile.mkdtemp(prefix="cliquelog-simulate-"))
     job = Job(Plan(nodes, clique_size, seed, window_s), log or f"sqlite:{folder / 'log.sqlite'}", folder)
-    console.print(
-        f"Forming one ComputeDomain of {nodes:,} nodes in {job.plan.cliques:,} cliques.",
-        highlight=False,
-        soft_wrap=True,
-    )
     try:
         with progress(job.plan, console) as show:
             outcome = asyncio.run(_unless_interrupted(carry_out(job, show)))
     except Interrupted as interrupted:
         console.print(f"\nInterrupted. What there is of the log is kept: {job.log}", soft_wrap=True, highlight=False)
         raise click.exceptions.Exit(128 + interrupted.number) from None
-    _report(outcome, console, as_json=as_json)
+    except BaseException:
+        if not job.controller_log.exists():
+            shutil.rmtree(folder)  # It was refused before anything ran.
+        raise
+    right = _report(outcome, console, as_json=as_json)
+    if not right:
+        console.print(f"This is not as it should be: see {job.controller_log}.", soft_wrap=True, highlight=False)
+        raise click.exceptions.Exit(exits.FOUND)
+    if log:
+        shutil.rmtree(folder)
 
 
 class Interrupted(Exception):
@@ -94,7 +98,8 @@ async def _unless_interrupted(work: Coroutine[Any, Any, T]) -> T:
         raise Interrupted(numbers[0]) from None
 
 
-def _report(outcome: Outcome, console: Console, *, as_json: bool) -> None:
+def _report(outcome: Outcome, console: Console, *, as_json: bool) -> bool:
+    """Print the result, and say whether all is as it should be."""
     result = result_of(outcome)
     if as_json:
         click.echo(msgspec.json.encode(result).decode())
@@ -103,6 +108,4 @@ def _report(outcome: Outcome, console: Console, *, as_json: bool) -> None:
         program = "cliquelog" if shutil.which("cliquelog") else str(Path(sys.executable).with_name("cliquelog"))
         console.print("\nThe log is kept. Next, check that it is whole, keeps the rules, and folds to one answer:")
         console.print(f"  {program} verify {outcome.job.log}", soft_wrap=True, highlight=False)
-    if result.rows_ready < result.nodes or not result.replay.digest_equal:
-        console.print(f"This is not as it should be: see {outcome.job.folder}.", soft_wrap=True)
-        raise click.exceptions.Exit(exits.FOUND)
+    return result.rows_ready == result.nodes and result.replay.digest_equal

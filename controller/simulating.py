@@ -30,7 +30,7 @@ from simulation.counting import Answers
 from simulation.formation import Formation, Plan
 from simulation.lag import LoopLag
 from simulation.meter import Meter
-from simulation.serving import serving
+from simulation.serving import kubeconfig, serving
 from simulation.store import Change, Store
 from simulation.timing import Timing
 
@@ -54,11 +54,21 @@ POLL_S = 0.05
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What is to be simulated. `log` is a place (`sqlite:PATH`); `folder` takes kubeconfig and the controller's output."""
+    """What is to be simulated. `log` is a place (`sqlite:PATH`); `folder` is for kubeconfig and controller output."""
 
     plan: Plan
     log: str
     folder: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """What leads to the simulated API server."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def controller_log(self) -> Path:
+        """What the controller says."""
+        return self.folder / "controller.log"
 
 
 class State(msgspec.Struct, frozen=True):
@@ -74,7 +84,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a job. `began` and `finished`: when the domain was created, and the last row Ready."""
+    """What came of a job. `seconds`: from the domain's creation to the last row Ready."""
 
     job: Job
     meter: Meter
@@ -137,12 +147,11 @@ async def simulate(job: Job, show: Show) -> Outcome:
     """Carry the job out. Raises Failure, LogError."""
     await _refuse_used_log(job.log)
     world = World(job)
-    kubeconfig = job.folder / "kubeconfig"
     own = time.process_time()
-    async with serving(application(world.api, world.answers.middleware()), kubeconfig):
-        controller = Controller(
-            _options(job.log, kubeconfig), environment_without(_variables()), job.folder / "controller.log"
-        )
+    async with serving(application(world.api, world.answers.middleware())) as server:
+        job.kubeconfig.write_bytes(kubeconfig(server))
+        options = _options(job.log, job.kubeconfig)
+        controller = Controller(options, environment_without(_variables()), job.controller_log)
         async with controller, _ending_together(world.cluster.run(), world.lag.run(), controller.watch()):
             seconds = await _form(world, show)
     own = time.process_time() - own
@@ -213,8 +222,8 @@ async def _form(world: World, show: Show) -> float:
         joining = group.create_task(world.formation.join(domain))
         while world.meter.rows_ready < world.plan.nodes and not (joining.done() and world.idle_s() > STALLED_S):
             show(world.state(began))
-            await asyncio.sleep(POLL_S)
+            await world.clock.sleep(POLL_S)
     show(world.state(began))
-    while world.idle_s() < SETTLED_S:
-        await asyncio.sleep(POLL_S)
+    while (left := SETTLED_S - world.idle_s()) > 0:
+        await world.clock.sleep(left)
     return world.meter.finished_at - began

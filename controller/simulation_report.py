@@ -100,11 +100,10 @@ def result_of(outcome: Outcome) -> Result:
 def table_of(result: Result) -> Table:
     """Give the figures for people."""
     table = Table(show_header=False, box=None, pad_edge=False)
-    formed = result.rows_ready == result.nodes
+    until = "to the last row Ready" if result.rows_ready == result.nodes else "until it was given up"
     lines: Mapping[str, str] = {
         "rows Ready": f"{result.rows_ready:,} of {result.nodes:,}, in {result.cliques:,} cliques",
-        "formation": f"{result.formation_seconds:.1f} s {'to the last row Ready' if formed else 'until it was given up'}"
-        f"; the nodes came within {result.window_seconds:g} s",
+        "formation": f"{result.formation_seconds:.1f} s {until}; the nodes came within {result.window_seconds:g} s",
         "CDC writes": f"{result.clique_writes:,}; per clique {result.clique_writes_median:g} in the median, "
         f"{result.clique_writes_mean:g} in the mean, {result.clique_writes_max} at most",
         "status writes": f"{result.status_writes}",
@@ -134,6 +133,7 @@ def progress(plan: Plan, console: Console) -> Iterator[Show]:
     if not console.is_terminal:
         yield _lines(plan, console)
         return
+    console.print(_title(plan), highlight=False, soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars:
         cliques = bars.add_task("cliques formed", total=plan.cliques)
@@ -156,6 +156,8 @@ def _lines(plan: Plan, console: Console) -> Show:
     def show(state: State) -> None:
         nonlocal shown
         now = time.monotonic()
+        if not shown:
+            console.print(_title(plan), highlight=False, soft_wrap=True)
         if now - shown >= LINE_EVERY_S or state.rows_ready == plan.nodes:
             shown = now
             console.print(
@@ -166,6 +168,10 @@ def _lines(plan: Plan, console: Console) -> Show:
             )
 
     return show
+
+
+def _title(plan: Plan) -> str:
+    return f"Forming one ComputeDomain of {plan.nodes:,} nodes in {plan.cliques:,} cliques."
 
 
 def _counts(state: State) -> str:

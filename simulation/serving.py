@@ -1,8 +1,7 @@
-"""Serve a simulated API server on loopback, and write the kubeconfig that leads to it."""
+"""Serve a simulated API server on loopback, and make the kubeconfig that leads to it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
 from aiohttp import web
@@ -12,19 +11,18 @@ SHUTDOWN_S = 1.0
 
 
 @asynccontextmanager
-async def serving(application: web.Application, kubeconfig: Path) -> AsyncIterator[None]:
-    """Serve on a free port, which the kubeconfig names. Its folder must exist."""
+async def serving(application: web.Application) -> AsyncIterator[str]:
+    """Serve on a free port, and give the URL."""
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        kubeconfig.write_bytes(_kubeconfig(f"http://127.0.0.1:{runner.addresses[0][1]}"))
-        yield
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 
 
-def _kubeconfig(server: str) -> bytes:
+def kubeconfig(server: str) -> bytes:
     """Give a kubeconfig for a server without credentials; JSON is YAML too."""
     name = "simulation"
     config = {
