@@ -17,7 +17,8 @@ from controller import manifests
 from controller.applier import Applier
 from controller.coalescer import Coalescer
 from controller.config import RunConfig
-from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
+from controller.consumer import Appender, PartitionConsumer
+from controller.doubts import settle_doubts
 from controller.exits import CONFIGURATION, Failure
 from controller.http import StatusServer
 from controller.ingest import Ingest
@@ -100,7 +101,7 @@ class Controller:
             appender=self._appender,
             want=self._applier.replace,
             settings=self._config.settings,
-            config=ConsumerConfig(),
+            config=self._config.consumer,
             metrics=self._metrics,
             logger=self._logger,
         )
@@ -161,10 +162,12 @@ class Controller:
         for consumer in self._consumers:
             group.create_task(consumer.run(self._acting), name="consumer")
         group.create_task(self._ingest.run(), name="ingest")
-        first, second = self._config.selectors()
-        for selectors in (first, second):
+        reflectors: dict[str, Reflector] = {}
+        for selectors in self._config.selectors():
             for selector in selectors:
-                group.create_task(self._reflector(selector).run(), name=f"reflector {selector.resource.plural}")
+                plural = selector.resource.plural
+                reflectors[plural] = self._reflector(selector)
+                group.create_task(reflectors[plural].run(), name=f"reflector {plural}")
             for selector in selectors:
                 await self._ingest.completed(selector.resource.plural)
         await self._caught_up()
@@ -172,6 +175,9 @@ class Controller:
         self._logger.info("acting", seconds=round(self._clock.monotonic() - began, 3))
         group.create_task(
             self._ingest.look_after_taken_names(self._client, self._clock, self._config.recheck_s), name="names"
+        )
+        group.create_task(
+            settle_doubts(self._normaliser.unproven, reflectors, self._clock, self._config.recheck_s), name="doubts"
         )
         group.create_task(self._applier.run(), name="applier")
 

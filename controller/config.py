@@ -3,6 +3,7 @@
 import msgspec
 
 from controller.coalescer import Limits
+from controller.consumer import ConsumerConfig
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
 from controller.pacing import Pace
@@ -17,7 +18,8 @@ class RunConfig(msgspec.Struct, frozen=True):
     `identity` is this process's name in records, Leases and Events. `lease` is None without leader election. `listen`
     is host and port for metrics and probes, None for none. `everywhere` watches daemons, DaemonSets and CDCs in all
     namespaces instead of the driver's alone (failure case A52: an earlier install elsewhere). `workers` bounds requests
-    in flight. `recheck_s` is how often a name that somebody else has taken is looked at again.
+    in flight. `recheck_s` is how often a name that somebody else has taken is looked at again, and what
+    no watch can prove.
     """
 
     identity: str
@@ -33,6 +35,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     pace: Pace = Pace()
     limits: Limits = Limits()
     recheck_s: float = 60.0
+    consumer: ConsumerConfig = ConsumerConfig()
 
     def selectors(self) -> tuple[list[Selector], list[Selector]]:
         """Give what is watched, in two groups: what the second group's first lists prove concerns the first.

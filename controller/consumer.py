@@ -44,7 +44,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     """
 
     batch: int = 2000
-    poll_s: float = 1.0
+    poll_s: float = 5.0
     snapshot_records: int = 5_000
 
 

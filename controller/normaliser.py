@@ -35,6 +35,8 @@ from projections.fold import WATCH_PREFIX, is_clique
 
 Keyed = tuple[str, AnyEvent]
 """A key, and the event to append under it."""
+Place = tuple[str, str, str, str]
+"""A row with an address: domain, clique, node and address."""
 
 ABSENT = "a complete list does not hold it"
 NO_DOMAIN = "a complete list of ComputeDomains does not hold the one that its label names"
@@ -55,7 +57,7 @@ class Normaliser:
         self._told_upto: dict[str, int] = {}
         self._cliques_of: dict[str, set[str]] = {}
         self._last_clique: dict[str, str] = {}
-        self._rows_before_list: set[tuple[str, str, str, str]] = set()
+        self._rows_before_list: set[Place] = set()
         self._domains_before_list: set[str] = set()
 
     def seed(self, key: str, seen: Iterable[Seen]) -> None:
@@ -258,24 +260,41 @@ class Normaliser:
         elif plural == "computedomains":
             yield from self._orphaned_domains(self._domains_before_list - absent, version)
 
-    def _orphaned_rows(self, version: int) -> Iterator[Keyed]:
-        """Tell the rows whose daemon is gone: seen before the list began, unchanged, and without a pod in it.
+    def unproven(self) -> dict[str, set[str]]:
+        """Give what may be over, by the kind whose list would prove it: domains of labels, and rows without a pod.
 
-        A pod on the node is the row's if it has the row's address, or none yet.
+        Mostly the objects come a moment later. But if they went before the first list was complete, and what they left
+        was seen after it, no watch will ever tell.
         """
+        rows = {"/".join(row) for row in self._without_pod(set(self._catalogue.rows()))}
+        return {"computedomains": self._without_object(self._catalogue.domains()), "pods": rows}
+
+    def _without_pod(self, rows: set[Place]) -> set[Place]:
+        """Give those of the rows that no pod is known for: it has the row's address, or none yet."""
         pods = {
             (seen.domain, seen.node, seen.ip)
             for known in self._catalogue.all("pods")
             if isinstance(seen := known.seen, DaemonPodSeen)
         }
-        for row in sorted(self._rows_before_list & set(self._catalogue.rows())):
-            domain, clique, node, address = row
-            if not {(domain, node, address), (domain, node, "")} & pods:
-                yield clique, DaemonPodGone(domain, node, "", version, inferred=NO_POD, ip=address)
+        return {
+            (domain, clique, node, address)
+            for domain, clique, node, address in rows
+            if not {(domain, node, address), (domain, node, "")} & pods
+        }
+
+    def _without_object(self, domains: set[str]) -> set[str]:
+        return {domain for domain in domains if not self._catalogue.find("computedomains", domain)}
+
+    def _orphaned_rows(self, version: int) -> Iterator[Keyed]:
+        """Tell the rows whose daemon is gone: seen before the list began, unchanged, and without a pod in it."""
+        for domain, clique, node, address in sorted(
+            self._without_pod(self._rows_before_list & set(self._catalogue.rows()))
+        ):
+            yield clique, DaemonPodGone(domain, node, "", version, inferred=NO_POD, ip=address)
 
     def _orphaned_domains(self, before: set[str], version: int) -> Iterator[Keyed]:
         """Tell the domains that are gone though something that was seen before the list still carries their label."""
-        for domain in sorted(domain for domain in before if not self._catalogue.find("computedomains", domain)):
+        for domain in sorted(self._without_object(before)):
             for key in [*sorted(self._cliques_of.get(domain, ())), domain]:
                 yield key, DomainGone(domain, version, NO_DOMAIN)
 

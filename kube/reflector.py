@@ -167,6 +167,11 @@ class Reflector:
         self._version = 0
         self._failures = 0
         self._announced = False
+        self._doubt = ""
+
+    def doubt(self, cause: str) -> None:
+        """Ask for a list once the present watch has ended, because of something that only a list can prove."""
+        self._doubt = cause
 
     async def run(self) -> NoReturn:
         """List and watch for ever. Raises what the sink raises, and BadRequest if the list itself is refused so."""
@@ -195,6 +200,7 @@ class Reflector:
         version = page.metadata.resource_version
         await self._sink(RelistCompleted(self._selector, version, objects))
         self._announced = False
+        self._doubt = ""
         self._failures = 0
         self._advance(version)
         return Watching(version)
@@ -231,6 +237,8 @@ class Reflector:
         if not progressed and self._clock.monotonic() - began_s < self._settings.short_s:
             return await self._watch_failed(Unreachable("the server ended the watch at once"), progressed=False)
         self._failures = 0
+        if self._doubt:
+            return Listing(self._doubt, self._settings.page)
         return Watching(self._version)
 
     async def _next(self, lines: AsyncIterator[bytes]) -> Change | Ended:

@@ -24,7 +24,7 @@ from eventlog.events import (
     NodeGone,
     NodeSeen,
 )
-from projections import index, membership
+from projections import index, lives, membership
 from projections.clique import CliqueState
 from projections.domain import DomainState, apply_domain
 from projections.visibility import ControllerState, WatchState, apply_controller, apply_watch
@@ -40,8 +40,8 @@ Aggregate = CliqueState | DomainState | WatchState | ControllerState
 _CLIQUE: Mapping[type, Callable[[CliqueState, Any], CliqueState]] = {
     NodeSeen: membership.node_seen,
     NodeGone: membership.node_gone,
-    DaemonPodSeen: membership.pod_seen,
-    DaemonPodGone: membership.pod_gone,
+    DaemonPodSeen: lives.pod_seen,
+    DaemonPodGone: lives.pod_gone,
     CdcSeen: membership.cdc_seen,
     CdcGone: membership.cdc_gone,
     DaemonSetSeen: membership.daemon_set_seen,

@@ -10,8 +10,6 @@ from msgspec.structs import replace
 from eventlog.events import (
     CdcGone,
     CdcSeen,
-    DaemonPodGone,
-    DaemonPodSeen,
     DaemonSetGone,
     DaemonSetSeen,
     DomainGone,
@@ -20,24 +18,20 @@ from eventlog.events import (
     NodeSeen,
     Row,
 )
+from projections.amend import NEW, amended, pruned, with_domain
 from projections.clique import (
     DOMAINS_GONE_MAX,
     NODES_MAX,
-    TOMBSTONES_MAX,
     Cdc,
     CliqueState,
     DaemonSet,
     Holding,
     Membership,
     Node,
-    Pod,
     Tombstone,
     chooses_itself,
-    is_member,
     row_is_dead,
 )
-
-_NEW = Membership()
 
 
 def node_seen(state: CliqueState, event: NodeSeen) -> CliqueState:
@@ -78,9 +72,9 @@ def _with_node(state: CliqueState, name: str, node: Node, before: Node | None) -
         nodes = _without_oldest_guard(nodes)
     state = replace(state, nodes=nodes)
     if node.domain and node.domain not in state.domains:
-        state = _with_domain(state, node.domain, _NEW)
+        state = with_domain(state, node.domain, NEW)
     if before is not None and before.domain and before.domain != node.domain:
-        state = _pruned(state, before.domain)
+        state = pruned(state, before.domain)
     return state
 
 
@@ -91,96 +85,11 @@ def _without_oldest_guard(nodes: dict[str, Node]) -> dict[str, Node]:
     return {name: node for name, node in nodes.items() if name != oldest}
 
 
-def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
-    """Take in a daemon pod."""
-    if event.domain in state.domains_gone:
-        return state
-    membership = state.domains.get(event.domain, _NEW)
-    known = membership.pods.get(event.uid)
-    if known is not None:
-        if known.resource_version >= event.resource_version:
-            return state
-    elif _buried_at(membership.tombstones, event.uid) > event.resource_version:
-        return state  # As of its own version it only left this clique (`moved`), and is back.
-    pod = Pod(
-        event.uid,
-        event.resource_version,
-        event.node,
-        event.ip,
-        event.ready,
-        event.terminating,
-        event.reader,
-        state.sequence if known is None else known.since,
-    )
-    tombstones = membership.tombstones
-    if known is None and any(t.uid == event.uid for t in tombstones):
-        tombstones = tuple(t for t in tombstones if t.uid != event.uid)
-    changed = _membership(membership, pods={**membership.pods, event.uid: pod}, tombstones=tombstones)
-    return _with_domain(state, event.domain, _life_ended(changed, pod))
-
-
-def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
-    """Take in that a daemon pod is gone, or that a row was proved to have none."""
-    if event.domain in state.domains_gone:
-        return state
-    membership = state.domains.get(event.domain, _NEW)
-    pods = membership.pods
-    known = pods.get(event.uid)
-    if event.uid:
-        if known is not None and known.resource_version > event.resource_version:
-            return state
-        if known is not None:
-            pods = pods.copy()
-            del pods[event.uid]
-        ip = (known.ip if known is not None else "") or _address_left(membership.cdc, pods, event)
-    elif event.ip:
-        ip = event.ip
-    else:
-        return state  # It does not say of which daemon.
-    same = (event.uid, event.node, ip if not event.uid else "")
-    kept = [t for t in membership.tombstones if (t.uid, t.node, t.ip if not t.uid else "") != same]
-    stone = Tombstone(event.uid, event.resource_version, event.node, ip)
-    changed = _membership(membership, pods=pods, tombstones=(*kept, stone)[-TOMBSTONES_MAX:])
-    if known is not None:
-        changed = _life_ended(changed, known)
-    return _pruned(_with_domain(state, event.domain, changed), event.domain)
-
-
-def _address_left(cdc: Cdc | None, pods: dict[str, Pod], event: DaemonPodGone) -> str:
-    """Give the address in the row that a pod left which went before its own address was seen; empty if there is none.
-
-    The row is its own if the CDC is not newer than the deletion: the next daemon came after it. Here alone the versions
-    of two kinds are compared, which etcd counts in one row; where it does not, a complete list of pods tells.
-    """
-    row = cdc.rows.get(event.node) if cdc is not None else None
-    if cdc is None or row is None or cdc.resource_version > event.resource_version:
-        return ""
-    return "" if any(pod.node == row.node and pod.ip == row.ip for pod in pods.values()) else row.ip
-
-
-def _life_ended(membership: Membership, pod: Pod) -> Membership:
-    """Note that no daemon uses the node's index any more, if this was its last pod that runs.
-
-    The index stays the node's. But an upstream daemon's next life may choose another one before we write: then that
-    one is in use, and ours is not. Our own daemons only read their row, so what the CDC shows holds for the next life.
-    """
-    holding = membership.holdings.get(pod.node)
-    if pod.reader or holding is None or not holding.shown or _runs_on(membership, pod.node):
-        return membership
-    if pod.ip and holding.shown_to != pod.ip:
-        return membership  # It was shown to the next life already, whose row came before this event.
-    return _membership(membership, holdings={**membership.holdings, pod.node: replace(holding, shown_to=None)})
-
-
-def _runs_on(membership: Membership, node: str) -> bool:
-    return any(pod.node == node and not pod.terminating for pod in membership.pods.values())
-
-
 def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
     """Take in the rows of a CDC."""
     if event.domain in state.domains_gone:
         return state
-    membership = state.domains.get(event.domain, _NEW)
+    membership = state.domains.get(event.domain, NEW)
     if membership.cdc_version >= event.resource_version:
         return state
     rows = {row.node: row for row in event.rows}
@@ -204,10 +113,8 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
     if changes:
         holdings = {**holdings, **changes}
     tombstones = _with_addresses(membership, cdc)
-    changed = _membership(
-        membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, tombstones=tombstones
-    )
-    return _pruned(_with_domain(state, event.domain, changed), event.domain)
+    changed = amended(membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, tombstones=tombstones)
+    return pruned(with_domain(state, event.domain, changed), event.domain)
 
 
 def _with_addresses(membership: Membership, cdc: Cdc) -> tuple[Tombstone, ...]:
@@ -255,21 +162,21 @@ def cdc_gone(state: CliqueState, event: CdcGone) -> CliqueState:
     if membership.cdc is not None and _another(membership.cdc, event.uid):
         return state
     changed = replace(membership, cdc=None, cdc_version=event.resource_version)
-    return _pruned(_with_domain(state, event.domain, changed), event.domain)
+    return pruned(with_domain(state, event.domain, changed), event.domain)
 
 
 def daemon_set_seen(state: CliqueState, event: DaemonSetSeen) -> CliqueState:
     """Take in the domain's DaemonSet."""
     if event.domain in state.domains_gone:
         return state
-    membership = state.domains.get(event.domain, _NEW)
+    membership = state.domains.get(event.domain, NEW)
     if membership.daemon_set_version >= event.resource_version:
         return state
     daemon_set = DaemonSet(
         event.namespace, event.name, event.uid, event.resource_version, event.capacity, reader=event.reader
     )
     changed = replace(membership, daemon_set=daemon_set, daemon_set_version=event.resource_version)
-    return _with_domain(state, event.domain, changed)
+    return with_domain(state, event.domain, changed)
 
 
 def daemon_set_gone(state: CliqueState, event: DaemonSetGone) -> CliqueState:
@@ -280,18 +187,18 @@ def daemon_set_gone(state: CliqueState, event: DaemonSetGone) -> CliqueState:
     if membership.daemon_set is not None and _another(membership.daemon_set, event.uid):
         return state
     changed = replace(membership, daemon_set=None, daemon_set_version=event.resource_version)
-    return _with_domain(state, event.domain, changed)
+    return with_domain(state, event.domain, changed)
 
 
 def domain_seen(state: CliqueState, event: DomainSeen) -> CliqueState:
     """Take in the ComputeDomain itself."""
     if event.uid in state.domains_gone:
         return state
-    membership = state.domains.get(event.uid, _NEW)
+    membership = state.domains.get(event.uid, NEW)
     if membership.domain_version >= event.resource_version:
         return state
     changed = replace(membership, known=True, terminating=event.terminating, domain_version=event.resource_version)
-    return _with_domain(state, event.uid, changed)
+    return with_domain(state, event.uid, changed)
 
 
 def domain_gone(state: CliqueState, event: DomainGone) -> CliqueState:
@@ -302,53 +209,3 @@ def domain_gone(state: CliqueState, event: DomainGone) -> CliqueState:
     nodes = {name: replace(node, domain="") if node.domain == event.uid else node for name, node in state.nodes.items()}
     gone = (*state.domains_gone, event.uid)[-DOMAINS_GONE_MAX:]
     return replace(state, domains=domains, nodes=nodes, domains_gone=gone)
-
-
-def _with_domain(state: CliqueState, domain: str, membership: Membership) -> CliqueState:
-    return CliqueState(
-        state.sequence, state.nodes, {**state.domains, domain: membership}, state.domains_gone, state.inadmissible
-    )
-
-
-def _membership(  # the hot path's replace(): half its time, checked by the type checker
-    before: Membership,
-    *,
-    pods: dict[str, Pod] | None = None,
-    cdc: Cdc | None = None,
-    cdc_version: int | None = None,
-    holdings: dict[str, Holding] | None = None,
-    tombstones: tuple[Tombstone, ...] | None = None,
-) -> Membership:
-    return Membership(
-        before.known,
-        before.terminating,
-        before.domain_version,
-        before.daemon_set,
-        before.daemon_set_version,
-        before.pods if pods is None else pods,
-        before.cdc if cdc is None else cdc,
-        before.cdc_version if cdc_version is None else cdc_version,
-        before.holdings if holdings is None else holdings,
-        before.waiting,
-        before.tombstones if tombstones is None else tombstones,
-    )
-
-
-def _buried_at(tombstones: tuple[Tombstone, ...], uid: str) -> int:
-    """Give the newest version as of which the pod is known to be gone; -1 if it is not."""
-    newest = -1
-    for stone in tombstones:
-        if stone.uid == uid and stone.resource_version > newest:
-            newest = stone.resource_version
-    return newest
-
-
-def _pruned(state: CliqueState, domain: str) -> CliqueState:
-    """Take nodes that are no longer members out of the line of those who wait."""
-    membership = state.domains.get(domain)
-    if membership is None or not membership.waiting:
-        return state
-    waiting = {node: since for node, since in membership.waiting.items() if is_member(state, domain, node)}
-    if len(waiting) == len(membership.waiting):
-        return state
-    return _with_domain(state, domain, replace(membership, waiting=waiting))

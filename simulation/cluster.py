@@ -56,7 +56,7 @@ class Cluster:
         self._store.create(NODES, "", {"metadata": {"name": node, "labels": labels}})
 
     def change_clique(self, node: str, clique: str) -> None:
-        """Move the machine to another clique; its label follows, a daemon that runs keeps the one it started with."""
+        """Move the machine to another clique; its label follows, a daemon keeps the clique it started with."""
         self._kubelets.add(node, clique)
         if NODE_CLIQUE_LABEL in self._store.get(NODES, ("", node))["metadata"].get("labels", {}):
             self._label(node, NODE_CLIQUE_LABEL, clique or None)

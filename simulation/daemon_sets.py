@@ -24,7 +24,7 @@ DIGITS = string.digits + string.ascii_lowercase
 
 
 class Slot(msgspec.Struct):
-    """A DaemonSet's place on a node: the pod that is there, how many there were, the name that the next one gets."""
+    """A DaemonSet's place on a node: the pod that is there, how many there were, and the name of the next one."""
 
     pod: Key | None = None
     pods: int = 0

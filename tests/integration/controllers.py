@@ -104,7 +104,8 @@ class Controller:
     async def ended(self) -> int:
         """Wait until it ends by itself, and give its exit code."""
         assert self._process is not None
-        code = await asyncio.wait_for(self._process.wait(), ENDS_S)
+        async with asyncio.timeout(ENDS_S):
+            code = await self._process.wait()
         self._process = None
         return code
 

@@ -139,8 +139,10 @@ class UpstreamDaemons:
                 pause = min(pause * 2, LONGEST_PAUSE_S)
             else:
                 timeout_s, pause = None, FIRST_PAUSE_S
+            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the news.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(news.wait(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await news.wait()
 
     async def _sync(self, pod: Object, address: str) -> None:
         node = pod["spec"]["nodeName"]

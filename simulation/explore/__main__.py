@@ -1,0 +1,117 @@
+"""`python -m simulation.explore`: hunt for faults in a range of seeds."""
+
+import os
+import re
+import sys
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from simulation.explore.faults import KINDS
+from simulation.explore.run import Options
+from simulation.explore.search import Found, search
+from simulation.explore.story import command, shrink, tell
+
+STORIES_MAX = 3
+"""Failing seeds that are made smaller and told; the others are named."""
+JUDGED_FROM = 500
+"""Seeds from which on a kind of fault that never struck is a failure of the search itself."""
+
+
+class SeedRange(click.ParamType):
+    """`A..B`, both included, or one seed."""
+
+    name = "A..B"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        """Read the range."""
+        match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", str(value))
+        if match is None:
+            self.fail(f"{value!r} is no range of seeds; give it as 0..2000", param, ctx)
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        if last < first:
+            self.fail(f"the range {value} is empty; give the smaller seed first", param, ctx)
+        return range(first, last + 1)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--seeds", type=SeedRange(), required=True, help="The seeds, both ends included.")
+@click.option("--without", multiple=True, type=click.Choice(KINDS), help="A kind of fault to leave out; repeatable.")
+@click.option("--actions", help="Keep only these actions of the workload, by their places: 0,3,4.")
+@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def main(seeds: range, without: tuple[str, ...], actions: str | None, jobs: int, *, as_json: bool) -> None:
+    """Run whole controllers on a simulated cluster under virtual time, with faults, once for each seed.
+
+    Exits with 1 if a rule is broken in any run, or if a kind of fault never struck in a search of 500 seeds or more.
+    A failing seed's story ends with the command that repeats it.
+    """
+    options = Options(frozenset(without), _places(actions))
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    ) as progress:
+        shown = progress.add_task("seeds", total=len(seeds))
+        found = search(
+            seeds,
+            options,
+            jobs,
+            lambda done, failed: progress.update(shown, completed=done, description=f"seeds, {failed} failed"),
+        )
+    unproven = [kind for kind in found.never_struck() if kind not in without and len(seeds) >= JUDGED_FROM]
+    if as_json:
+        click.echo(msgspec.json.encode(_summary(found, unproven, options)).decode())
+    else:
+        _print(found, unproven, options)
+    sys.exit(1 if found.failed or unproven else 0)
+
+
+def _places(text: str | None) -> frozenset[int] | None:
+    if text is None:
+        return None
+    try:
+        return frozenset(int(place) for place in text.split(",") if place)
+    except ValueError:
+        raise click.UsageError(f"--actions {text!r}: give numbers with commas between them, as in 0,3,4") from None
+
+
+def _summary(found: Found, unproven: list[str], options: Options) -> dict[str, object]:
+    return {
+        "seeds": found.seeds,
+        "seconds": round(found.seconds, 1),
+        "seeds_per_second": round(found.seeds / found.seconds, 2),
+        "recovered_s_max": round(found.slowest_s, 1),
+        "faults": found.faults,
+        "never_struck": unproven,
+        "failed": [
+            {"seed": one.seed, "violations": one.violations, "trace": one.digest, "repeat": command(one.seed, options)}
+            for one in found.failed
+        ],
+    }
+
+
+def _print(found: Found, unproven: list[str], options: Options) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for kind, times in found.faults.items():
+        table.add_row(kind, f"{times:,}")
+    console.print("faults that struck:")
+    console.print(table)
+    rate = found.seeds / found.seconds
+    console.print(f"{found.seeds:,} seeds in {found.seconds:.1f} s ({rate:.1f} per second), {len(found.failed)} failed")
+    console.print(f"the slowest was right again {found.slowest_s:.0f} virtual seconds after its last fault")
+    for kind in unproven:
+        console.print(f"this proves nothing of a fault that never struck: {kind}", markup=False)
+    for verdict in found.failed[:STORIES_MAX]:
+        smaller, kept = shrink(verdict, options)
+        console.print("\n" + tell(smaller, kept), soft_wrap=True, markup=False)
+    for verdict in found.failed[STORIES_MAX:]:
+        console.print(f"seed {verdict.seed}: {verdict.violations[0]}", soft_wrap=True, markup=False)
+
+
+if __name__ == "__main__":
+    main()
