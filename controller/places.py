@@ -33,7 +33,7 @@ async def open_readonly(place: str) -> tuple[EventLog, SnapshotStore]:
 
 
 def size_bytes(place: str) -> int:
-    """Give the size of a log's files. Raises LogError."""
+    """Give the size of a log's files, 0 if there are none. Raises LogError if it names no log."""
     path = Path(_path(place))
     return sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
 

@@ -174,14 +174,17 @@ async def simulate(job: Job, show: Show) -> Outcome:
 
 
 async def _refuse_used_log(place: str) -> None:
-    """Make the log, so that a place where none can be is refused before anything runs, and take only an empty one."""
+    """Take an empty log only; make it, so that a place where none can be is refused before anything runs."""
+    if places.size_bytes(place):
+        log, _ = await places.open_readonly(place)  # whoever it is of, it must stay as it is
+        try:
+            records = sum([await log.end_offset(partition) for partition in range(log.partitions)])
+        finally:
+            await log.close()
+        if records:
+            raise Failure(f"{place} holds the {records} records of another run; give the path of a new file", LOG)
     log, _ = await places.open_for_writing(place, None)
-    try:
-        records = sum([await log.end_offset(partition) for partition in range(log.partitions)])
-    finally:
-        await log.close()
-    if records:
-        raise Failure(f"{place} holds the {records} records of another run; give the path of a new file", LOG)
+    await log.close()
 
 
 def _options(log: str, kubeconfig: Path) -> list[str]:
