@@ -3,18 +3,19 @@
 import asyncio
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import msgspec
 
-from bench import append, effects, fold, restart
+from bench import append, effects, fold, negotiate, restart
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
-PARTS = ("append", "fold", "restart", "effects")
+PARTS = ("append", "fold", "restart", "effects", "negotiate")
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ def main(
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS (default: all): append, fold, restart, effects."""
+    """Measure PARTS (default: all): append, fold, restart, effects, negotiate."""
     sizes = Sizes(Shape(cliques, nodes), fold_records, restart_records, snapshot_records, seconds)
     machine = describe(folder)
     if not as_json:
@@ -67,12 +68,17 @@ def main(
     tables: list[Table] = []
     for part in parts or PARTS:
         with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as made:
-            for table in asyncio.run(_measure(part, Path(made), sizes)):
+            for table in _tables(part, Path(made), sizes):
                 tables.append(table)
                 if not as_json:
                     click.echo(f"\n{render(table)}")
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode({"machine": machine.splitlines(), "tables": tables}) + b"\n")
+
+
+def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
+    # On virtual time, so on an event loop of its own.
+    return negotiate.measure() if part == "negotiate" else asyncio.run(_measure(part, folder, sizes))
 
 
 async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:

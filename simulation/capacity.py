@@ -23,6 +23,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from kube.clock import Clock
+from simulation.cores import Cores
 from simulation.store import Refused
 
 RETRY_AFTER_MAX_S = 32
@@ -45,24 +46,28 @@ class Capacity:
         self._limits = limits
         self._clock = clock
         self._seats = asyncio.Semaphore(limits.seats)
-        self._cores = asyncio.Semaphore(limits.cores)
+        self._cores = Cores(limits.cores, clock)
         self._waiting = 0
         self._drops = Drops()
 
     @asynccontextmanager
-    async def seat(self) -> AsyncIterator[None]:
+    async def seat(self, work_s: float | None = None) -> AsyncIterator[None]:
         """Carry out a request inside, once it has waited and been worked on. Raises Refused 429.
+
+        `work_s` is what this request takes, if it is not what every request takes by the limits.
 
         The seat is held until the inside ends: what a request reads and writes there happens at the end of its work.
         """
         await self._enter()
         try:
-            async with self._cores:
-                if self._limits.work_s:
-                    await self._clock.sleep(self._limits.work_s)
+            await self._cores.work(self._limits.work_s if work_s is None else work_s)
             yield
         finally:
             self._seats.release()
+
+    async def work(self, seconds: float) -> None:
+        """Let the cores spend so many seconds of one core on what is no request that needs a seat."""
+        await self._cores.work(seconds)
 
     async def _enter(self) -> None:
         if self._seats.locked() and self._waiting >= self._limits.queue:
