@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
 
@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from controller.simulating import Outcome, Show, State
+from controller.replaying import Replay
+from controller.simulating import Outcome, Show
 from simulation.formation import Plan
 from simulation.meter import Quantiles, quantiles
+from simulation.world import State
 
 LINE_EVERY_S = 2.0
 
@@ -47,7 +49,8 @@ class Result(msgspec.Struct, frozen=True):
     last_row_visible_ms: Quantiles
     records: int
     log_bytes: int
-    replay: Replayed
+    replay: Replayed | None
+    strategy: str
     seed: int
     window_seconds: float
     clique_writes_mean: float
@@ -59,12 +62,13 @@ class Result(msgspec.Struct, frozen=True):
     controller_peak_bytes: int
     simulation_cpu_seconds: float
     digest: str
-    log: str
+    log: str | None
 
 
 def result_of(outcome: Outcome) -> Result:
     """Give the figures."""
-    meter, plan, replay = outcome.meter, outcome.job.plan, outcome.replay
+    world, plan, replay = outcome.world, outcome.job.plan, outcome.replay
+    meter, by_status = world.meter, world.answers.by_status
     address, readiness = meter.address, meter.readiness
     writes = [meter.writes[clique] for clique in plan.sizes()]
     return Result(
@@ -75,33 +79,40 @@ def result_of(outcome: Outcome) -> Result:
         clique_writes=sum(writes),
         clique_writes_max=max(writes),
         status_writes=meter.status_writes,
-        conflicts_409=outcome.answers.by_status[409],
-        throttled_429=outcome.answers.by_status[429],
+        conflicts_409=by_status[409],
+        throttled_429=by_status[429],
         row_visible_ms=quantiles([*address.all, *readiness.all]),
         last_row_visible_ms=quantiles([*address.last_rows(), *readiness.last_rows()]),
-        records=replay.records,
+        records=replay.records if replay else 0,
         log_bytes=outcome.log_bytes,
-        replay=Replayed(round(replay.seconds, 3), round(replay.records / replay.seconds), replay.digest_equal),
+        replay=_replayed(replay),
+        strategy=outcome.job.strategy,
         seed=plan.seed,
         window_seconds=plan.window_s,
         clique_writes_mean=round(sum(writes) / len(writes), 2),
         clique_writes_median=median(writes),
         address_visible_ms=quantiles(address.all),
         ready_visible_ms=quantiles(readiness.all),
-        server_lag_ms=quantiles(outcome.lag.late),
+        server_lag_ms=quantiles(world.lag.late),
         controller_cpu_seconds=round(outcome.controller.cpu_seconds, 2),
         controller_peak_bytes=outcome.controller.peak_bytes,
         simulation_cpu_seconds=round(outcome.own_cpu_seconds, 2),
-        digest=replay.digest,
+        digest=replay.digest if replay else "",
         log=outcome.job.log,
     )
+
+
+def _replayed(replay: Replay | None) -> Replayed | None:
+    if replay is None:
+        return None
+    return Replayed(round(replay.seconds, 3), round(replay.records / replay.seconds), replay.digest_equal)
 
 
 def table_of(result: Result) -> Table:
     """Give the figures for people."""
     table = Table(show_header=False, box=None, pad_edge=False)
     until = "to the last row Ready" if result.rows_ready == result.nodes else "until it was given up"
-    lines: Mapping[str, str] = {
+    lines = {
         "rows Ready": f"{result.rows_ready:,} of {result.nodes:,}, in {result.cliques:,} cliques",
         "formation": f"{result.formation_seconds:.1f} s {until}; the nodes came within {result.window_seconds:g} s",
         "CDC writes": f"{result.clique_writes:,}; per clique {result.clique_writes_median:g} in the median, "
@@ -112,12 +123,17 @@ def table_of(result: Result) -> Table:
         "  its address": _ms(result.address_visible_ms),
         "  its readiness": _ms(result.ready_visible_ms),
         "last row": f"{_ms(result.last_row_visible_ms)}; what a gang waits for",
-        "log": f"{result.records:,} records, {result.log_bytes:,} bytes",
-        "controller": f"{result.controller_cpu_seconds:.1f} s of CPU, {result.controller_peak_bytes / 2**20:,.0f} MiB",
         "simulation": f"{result.simulation_cpu_seconds:.1f} s of CPU; late by {_ms(result.server_lag_ms)}",
-        "replay": f"{result.replay.seconds:.1f} s, {result.replay.records_per_second:,.0f} records/s",
-        "digest": f"{result.digest[:16]}, {'equal' if result.replay.digest_equal else 'NOT EQUAL'} to what was saved",
     }
+    if result.replay is not None:
+        equal = "equal" if result.replay.digest_equal else "NOT EQUAL"
+        lines |= {
+            "controller": f"{result.controller_cpu_seconds:.1f} s of CPU, "
+            f"{result.controller_peak_bytes / 2**20:,.0f} MiB",
+            "log": f"{result.records:,} records, {result.log_bytes:,} bytes",
+            "replay": f"{result.replay.seconds:.1f} s, {result.replay.records_per_second:,.0f} records/s",
+            "digest": f"{result.digest[:16]}, {equal} to what was saved",
+        }
     for name, value in lines.items():
         table.add_row(name, value)
     return table

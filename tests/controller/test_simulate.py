@@ -88,6 +88,23 @@ async def test_it_prints_a_table_and_keeps_the_log_where_none_is_named(tmp_path:
     assert all(len(line) <= 80 for line in output.splitlines() if str(tmp_path) not in line), output
 
 
+async def test_a_strategy_to_compare_with_has_no_log_and_the_same_figures(tmp_path: Path) -> None:
+    options = ("--nodes", "6", "--clique-size", "3", "--window", "0", "--strategy", "negotiate", "--json")
+    async with simulating(tmp_path, *options) as process:
+        output, errors = await said(process)
+    assert process.returncode == 0, errors
+    result = msgspec.json.decode(output)
+    assert result.keys() >= FIELDS
+    assert (result["rows_ready"], result["replay"], result["records"]) == (6, None, 0)
+    assert result["clique_writes"] == 2 * (1 + 3 + 3), "each clique's creation, and two writes for each daemon"
+    assert list_folders(tmp_path) == []
+
+
+def test_only_our_strategy_takes_a_log() -> None:
+    done = CliRunner().invoke(main, ["simulate", "--strategy", "negotiate", "--log", "sqlite:/tmp/x"])
+    assert "leave --log out" in sentence_of(done.output, done.exit_code, 2)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_ends_both_processes_and_leaves_a_sound_log(tmp_path: Path, number: int) -> None:
     place = f"sqlite:{tmp_path / 'log.sqlite'}"
