@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from pathlib import Path
 
 import msgspec
 from aiohttp import web
@@ -18,6 +19,7 @@ from simulation.counting import Answers
 from simulation.formation import Formation, Plan
 from simulation.lag import LoopLag
 from simulation.meter import Meter
+from simulation.schema import load
 from simulation.store import Change, Store
 from simulation.timing import Timing
 
@@ -32,6 +34,8 @@ KINDS = (
     names.CLAIM_TEMPLATES,
 )
 WITH_STATUS = {names.COMPUTE_DOMAINS, names.NODES, names.PODS, names.DAEMON_SETS}
+CRDS = Path(__file__).parents[1] / "deploy" / "crds"
+"""The CRDs that are installed; a wheel brings them along."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -56,6 +60,7 @@ class World:
         uids = random.Random(f"{plan.seed}/uids")  # noqa: S311 - what makes it repeatable
         rng = random.Random(f"{plan.seed}/cluster")  # noqa: S311 - as above
         self.store = Store(KINDS, WITH_STATUS, self.clock, lambda: str(uuid.UUID(int=uids.getrandbits(128), version=4)))
+        self.store.guard(load(CRDS).admit)
         self.cluster = Cluster(self.store, self.clock, rng, Timing())
         self.formation = Formation(plan, self.store, self.cluster, self.clock)
         self.capacity = Capacity(limits, self.clock)
