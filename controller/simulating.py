@@ -27,6 +27,9 @@ STALLED_S = 60.0
 SETTLED_S = 3.5
 """Nothing written for so long, and all is written: longer than the time between two writes of a domain's status."""
 POLL_S = 0.05
+TOUCHED = 10
+"""Cliques in which, once all is quiet, one daemon is restarted."""
+TOUCH_EVERY_S = 0.2
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -78,6 +81,8 @@ async def simulate(job: Job, show: Show) -> Outcome:
         side = _side(job, world)
         async with side, _ending_together(world.cluster.run(), world.lag.run(), side.watch()):
             seconds = await _form(world, side, show)
+            if job.log is not None:
+                await _touch(world)
     own = time.process_time() - own
     replayed = None if job.log is None else await _replay(job.log)
     log_bytes = 0 if job.log is None else places.size_bytes(job.log)
@@ -134,6 +139,23 @@ async def _form(world: World, side: Side, show: Show) -> float:
             show(world.state(began))
             await world.clock.sleep(POLL_S)
     show(world.state(began))
+    await _settle(world)
+    return world.meter.finished_at - began
+
+
+async def _touch(world: World) -> None:
+    """Restart single daemons of quiet cliques: each changes its address and later its readiness."""
+    meter, machines = world.form_no_more(), world.plan.machines()
+    one_of_each = list({clique: node for node, clique in machines.items()}.values())
+    touched = one_of_each[:: max(1, len(one_of_each) // TOUCHED)][:TOUCHED]
+    for node in touched:
+        world.cluster.restart_daemon(node)
+        await world.clock.sleep(TOUCH_EVERY_S)
+    while len(meter.readiness.all) < len(touched) and world.idle_s() < SETTLED_S:
+        await world.clock.sleep(POLL_S)
+    await _settle(world)
+
+
+async def _settle(world: World) -> None:
     while (left := SETTLED_S - world.idle_s()) > 0:
         await world.clock.sleep(left)
-    return world.meter.finished_at - began

@@ -14,7 +14,7 @@ from rich.table import Table
 from controller.replaying import Replay
 from controller.simulating import Outcome, Show
 from simulation.formation import Plan
-from simulation.meter import Quantiles, quantiles
+from simulation.meter import Meter, Quantiles, quantiles
 from simulation.world import State
 
 LINE_EVERY_S = 2.0
@@ -26,6 +26,14 @@ class Replayed(msgspec.Struct, frozen=True):
     seconds: float
     records_per_second: float
     digest_equal: bool
+
+
+class SingleChanges(msgspec.Struct, frozen=True):
+    """What single changes of quiet cliques took: how many there were, the writes for them, and until they showed."""
+
+    changes: int
+    writes: int
+    visible_ms: Quantiles
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -57,6 +65,7 @@ class Result(msgspec.Struct, frozen=True):
     clique_writes_median: float
     address_visible_ms: Quantiles
     ready_visible_ms: Quantiles
+    single_changes: SingleChanges | None
     server_lag_ms: Quantiles
     controller_cpu_seconds: float
     controller_peak_bytes: int
@@ -93,6 +102,7 @@ def result_of(outcome: Outcome) -> Result:
         clique_writes_median=median(writes),
         address_visible_ms=quantiles(address.all),
         ready_visible_ms=quantiles(readiness.all),
+        single_changes=_single_changes(world.afterwards),
         server_lag_ms=quantiles(world.lag.late),
         controller_cpu_seconds=round(outcome.controller.cpu_seconds, 2),
         controller_peak_bytes=outcome.controller.peak_bytes,
@@ -106,6 +116,13 @@ def _replayed(replay: Replay | None) -> Replayed | None:
     if replay is None:
         return None
     return Replayed(round(replay.seconds, 3), round(replay.records / replay.seconds), replay.digest_equal)
+
+
+def _single_changes(meter: Meter | None) -> SingleChanges | None:
+    if meter is None:
+        return None
+    delays = [*meter.address.all, *meter.readiness.all]
+    return SingleChanges(len(delays), meter.writes.total(), quantiles(delays))
 
 
 def table_of(result: Result) -> Table:
@@ -125,6 +142,9 @@ def table_of(result: Result) -> Table:
         "last row": f"{_ms(result.last_row_visible_ms)}; what a gang waits for",
         "simulation": f"{result.simulation_cpu_seconds:.1f} s of CPU; late by {_ms(result.server_lag_ms)}",
     }
+    if result.single_changes is not None:
+        single = result.single_changes
+        lines["single changes"] = f"{single.changes}, {single.writes} writes; visible {_ms(single.visible_ms)}"
     if result.replay is not None:
         equal = "equal" if result.replay.digest_equal else "NOT EQUAL"
         lines |= {

@@ -67,6 +67,9 @@ class World:
         self.costs = Costs()
         self.answers = Answers()
         self.meter = Meter(self.clock)
+        """Of the formation."""
+        self.afterwards: Meter | None = None
+        """Of what came after it, once `form_no_more` was called."""
         self.lag = LoopLag(self.clock)
         self._api = Api(self.store)
         self._sizes = plan.sizes()
@@ -80,7 +83,12 @@ class World:
 
     def _observe(self, resource: Resource, change: Change) -> None:
         self._changed_at = self.clock.monotonic()
-        self.meter.observe(resource, change)
+        (self.afterwards or self.meter).observe(resource, change)
+
+    def form_no_more(self) -> Meter:
+        """Measure what comes from now on apart from the formation."""
+        self.afterwards = Meter(self.clock)
+        return self.afterwards
 
     def idle_s(self) -> float:
         """Give for how long nothing was written."""

@@ -71,6 +71,8 @@ async def test_it_forms_a_domain_and_prints_one_object(tmp_path: Path) -> None:
     assert result["replay"]["digest_equal"] is True
     assert result["clique_writes"] >= 2 * result["cliques"]
     assert result["records"] > 40 * 5
+    single = result["single_changes"]
+    assert (single["changes"], single["writes"]) == (6, 6), "an address and a readiness in each clique"
     assert "40 of 40 rows Ready" in errors, "people are told on standard error"
     assert await is_sound(place)
     assert not list_folders(tmp_path), "nothing else is left"
