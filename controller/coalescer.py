@@ -49,8 +49,9 @@ EVENTS_REMEMBERED = 10_000
 class Limits(msgspec.Struct, frozen=True):
     """Limits on requests, times in seconds.
 
-    `writes_per_s` and `burst`: the ceiling. The API server's fairness counts requests at work: at 20 ms each, 150 a
-    second keep three of its seats; 280 cliques (5,040 nodes) are written at once below it. `hold_s`: a watch event that
+    `writes_per_s` and `burst`: the ceiling. The API server's fairness counts requests at work: at 20 ms each, 300 a
+    second keep six of its seats. While 280 cliques (5,040 nodes) fill side by side they need 130 a second, and all of
+    them may be written at once; at 150 a second they waited behind each other. `hold_s`: a watch event that
     has not come back for this long may never come; `hold_cap_s` bounds the wait where looking did not help.
     `backoff_s`, `backoff_cap_s`: the first wait after a failure is random between 0 and `backoff_s`, the bound doubles
     up to the cap. `refused_s`: people must act first, so retries are rare. `retry_after_s`: the pause where a
@@ -58,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True):
     way, may ask for.
     """
 
-    writes_per_s: float = 150.0
+    writes_per_s: float = 300.0
     burst: int = 300
     hold_s: float = 5.0
     hold_cap_s: float = 60.0
