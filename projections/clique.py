@@ -212,6 +212,20 @@ def is_member(state: CliqueState, domain: str, node: str) -> bool:
     return labelled(state, domain, node) or has_pod(membership, node) or row_is_evidence(membership, node)
 
 
+def lacks_index(state: CliqueState, domain: str) -> bool:
+    """Say whether some member holds no index; asked for each change, so it is cheaper than `members`."""
+    membership = state.domains[domain]
+    holders = {node for node, held in membership.holdings.items() if held.active}
+    return (
+        any(node.domain == domain and name not in holders for name, node in state.nodes.items())
+        or any(pod.node not in holders for pod in membership.pods.values())
+        or (
+            membership.cdc is not None
+            and any(node not in holders and row_is_evidence(membership, node) for node in membership.cdc.rows)
+        )
+    )
+
+
 def members(state: CliqueState, domain: str) -> list[str]:
     """Give the domain's members in this clique in the order in which they joined."""
     membership = state.domains[domain]
