@@ -7,8 +7,8 @@ back behind a newer one.
 judged. A daemon lives while its pod is there, is not being deleted, has not failed, and has the row's address.
 
 Where the daemons write rows too, a row can come to us before any event of the pod that it is of: then nobody can know
-that it is alive. So those findings are suspicions, which the log decides: did it know of the pod at the place from which
-the write was computed?
+that it is alive. So those findings are suspicions, which the log decides: did it know of the pod at the place that the
+write names?
 """
 
 from collections.abc import Callable
