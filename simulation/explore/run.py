@@ -162,7 +162,7 @@ class _Run:
         await asyncio.wait(controllers)
         for task in around:
             if task.done():
-                task.result()  # A stand-in that failed is a defect of the simulation.
+                task.result()  # A stand-in that fails is a defect of the simulation.
         for task in [*around, *controllers]:
             task.cancel()
         await self._judge(rows)
@@ -308,11 +308,11 @@ class _Run:
         for log in self._logs:
             for told in log.violations:
                 self._violate(told)
+        suspected = [(one.position, one) for one in rows.suspicions]
         letting = [(cleanup.position_of(one), one) for client in self._clients for one in client.finalizers]
         for partition, its in records.items():
-            writes, lettings = _of_partition(partition, rows.writes), _of_partition(partition, letting)
-            older = self._older.get(partition, [])
-            for told in history.unexplained(its, older, writes, lettings, self._settings):
+            claims = [_of_partition(partition, placed) for placed in (rows.writes, suspected, letting)]
+            for told in history.unexplained(its, self._older.get(partition, []), *claims, self._settings):
                 self._violate(told)
 
 

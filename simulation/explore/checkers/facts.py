@@ -1,8 +1,8 @@
 """What a row says of its daemon, once told right, stays right until the daemon changes.
 
 A write never goes back behind a newer one: it names the version that it was computed from, so whoever makes it has
-folded all that the write before was computed from. Judged are the facts that are new: what a daemon of the same node
-and address was before, a row may say right by chance.
+folded all that the write before was computed from. Judged are our own daemons, which write nothing themselves, and
+facts that are new: what a daemon of the same node and address was before, a row may say right by chance.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from kube.client import Resource, Selector
-from kube.names import CDCS, CLIQUE_LABEL, DOMAIN_LABEL, PODS, POSITION_ANNOTATION
+from kube.names import CDCS, CLIQUE_LABEL, DOMAIN_LABEL, PODS, POSITION_ANNOTATION, READER_LABEL
 from simulation.explore.checkers.rows import is_living
 from simulation.store import Change, Object, Store
 
@@ -65,7 +65,8 @@ class FactChecker:
     def _judge(self, version: int, cdc: Object) -> None:
         uid, labels = cdc["metadata"]["uid"], cdc["metadata"].get("labels", {})
         rows = {row["nodeName"]: (row["ipAddress"], row["status"]) for row in cdc.get("daemons", [])}
-        selector = f"{DOMAIN_LABEL}={labels.get(DOMAIN_LABEL, '')},{CLIQUE_LABEL}={labels.get(CLIQUE_LABEL, '')}"
+        place = f"{DOMAIN_LABEL}={labels.get(DOMAIN_LABEL, '')},{CLIQUE_LABEL}={labels.get(CLIQUE_LABEL, '')}"
+        selector = f"{place},{READER_LABEL}"
         for pod in self._store.snapshot(Selector(PODS, labels=selector)):
             facts, pod_uid = _facts_of(pod), pod["metadata"]["uid"]
             if not facts.living or facts.node not in rows:

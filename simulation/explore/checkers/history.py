@@ -17,6 +17,7 @@ from projections.settings import Settings
 from simulation.explore.checkers.cleanup import left_behind
 from simulation.explore.checkers.decisions import Memory
 from simulation.explore.checkers.requests import Letting
+from simulation.explore.checkers.rows import Suspicion
 from simulation.store import Object
 
 
@@ -33,14 +34,15 @@ def unexplained(
     records: Sequence[Record],
     snapshots: Sequence[StoredSnapshot],
     writes: Sequence[tuple[int, Object]],
+    suspicions: Sequence[tuple[int, Suspicion]],
     lettings: Sequence[tuple[int, Letting]],
     settings: Settings,
 ) -> Iterator[str]:
-    """Replay one partition; give the snapshots and writes that it does not account for, and decisions that forget.
+    """Replay one partition; give what it does not account for, confirmed suspicions, and decisions that forget.
 
-    `snapshots`, `writes` (of CDCs) and `lettings` (of ComputeDomains) are those of this partition; a write's number is
-    the offset that it names.
+    All are those of this partition; the number of a write, a suspicion or a letting go is the offset that it names.
     """
+    due_suspicions = sorted(suspicions, key=lambda one: one[0])
     due_snapshots = sorted(snapshots, key=lambda one: one.next_offset)
     due_writes = sorted(writes, key=lambda one: one[0])
     due_lettings = sorted(lettings, key=lambda one: one[0])
@@ -55,6 +57,8 @@ def unexplained(
             yield from _unaccounted(fold, due_writes.pop(0)[1], offset, settings)
         while due_lettings and due_lettings[0][0] == offset:
             yield from left_behind(fold.aggregates, due_lettings.pop(0)[1])
+        while due_suspicions and due_suspicions[0][0] == offset:
+            yield from _confirmed(fold, due_suspicions.pop(0)[1])
     for late in due_writes:
         yield f"explanation: a CDC names offset {late[0]}, which the log does not have"
 
@@ -69,6 +73,14 @@ def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
             before.inadmissible if isinstance(before, CliqueState) else 0
         ):
             yield from memory.take(record, event)
+
+
+def _confirmed(fold: PartitionFold, suspicion: Suspicion) -> Iterator[str]:
+    """Give what is suspected, if the log knew of the pod by then."""
+    cliques = (state for state in fold.aggregates.values() if isinstance(state, CliqueState))
+    pods = (membership.pods.get(suspicion.pod) for clique in cliques for membership in clique.domains.values())
+    if any(pod is not None and pod.ip == suspicion.address for pod in pods):
+        yield suspicion.told
 
 
 def _unaccounted(fold: PartitionFold, cdc: Object, offset: int, settings: Settings) -> Iterator[str]:
