@@ -21,6 +21,9 @@ TIMEOUT_S = 30.0
 SLACK_S = 10.0
 """How long a watch may be silent beyond the end that it asked for, as in the transport."""
 
+LATE_S = 20.0
+"""Within which a request that was given up may still take effect: something on the way held it."""
+
 REFUSALS = ("request: 429", "request: 429 with Retry-After", "request: 5xx", "request: lost")
 WRITE_FAULTS = ("request: answer lost", "request: takes effect late")
 OPENING = ("watch: 410 on opening", "watch: 410 as a server error")
@@ -121,7 +124,7 @@ class FaultyClient:
 
     async def _later(self, call: Call) -> bytes:
         """Let a request that its sender has given up take effect."""
-        await asyncio.sleep(self._faults.uniform(0, 5))
+        await asyncio.sleep(self._faults.uniform(0, LATE_S))
         try:
             return await call()
         except KubeError:

@@ -33,6 +33,17 @@ def _state_no_version(patch: Patch) -> Patch:
     return patched
 
 
+def _test_nothing(patch: Patch) -> Patch:
+    """Take the label off whatever it says."""
+
+    def patched(api: Api, resource: Resource, key: Key, body: bytes, *, kind: str, subresource: str) -> bytes:
+        if kind == "json":
+            body = msgspec.json.encode([one for one in msgspec.json.decode(body) if one["op"] != "test"])
+        return patch(api, resource, key, body, kind=kind, subresource=subresource)
+
+    return patched
+
+
 def _state_no_uid(delete: Delete) -> Delete:
     """Delete whatever has the name."""
     return lambda api, resource, key, _: delete(api, resource, key, b"")
@@ -101,6 +112,12 @@ ABLATIONS = (
         "deletions state no UID",
         "rule 3: a late deletion takes a successor of the same name",
         (Swap(Api, "delete", _state_no_uid),),
+    ),
+    Ablation(
+        "unlabel-precondition",
+        "a node's label is taken off whatever domain it names",
+        "rule 8; A35: a late write takes a node from its next domain",
+        (Swap(Api, "patch", _test_nothing),),
     ),
     Ablation(
         "one-in-flight",

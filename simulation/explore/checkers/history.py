@@ -76,9 +76,10 @@ def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
 
 
 def _confirmed(fold: PartitionFold, suspicion: Suspicion) -> Iterator[str]:
-    """Give what is suspected, if the log knew of the pod by then."""
-    cliques = (state for state in fold.aggregates.values() if isinstance(state, CliqueState))
-    pods = (membership.pods.get(suspicion.pod) for clique in cliques for membership in clique.domains.values())
+    """Give what is suspected, if the log knew of the pod in that clique by then."""
+    clique = fold.aggregates.get(suspicion.clique)
+    there = clique.domains.values() if isinstance(clique, CliqueState) else ()
+    pods = [membership.pods.get(suspicion.pod) for membership in there]
     if any(pod is not None and pod.ip == suspicion.address for pod in pods):
         yield suspicion.told
 

@@ -31,9 +31,10 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """A violation if the log knew of this pod with this address at the place that the write names."""
+    """A violation if the log knew of this pod, with this address, in this clique at the place that the write names."""
 
     position: str
+    clique: str
     pod: str
     address: str
     told: str
@@ -97,14 +98,14 @@ class RowChecker:
             pod = alive.get((node, row["ipAddress"]))
             if node not in rows and pod is not None:
                 told = f"live rows: {_name(after)} loses the row of {node}, whose daemon lives"
-                self.suspicions.append(Suspicion(position, pod, row["ipAddress"], told))
+                self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], told))
         for node, row in rows.items():
             if (node, row["ipAddress"]) in alive:
                 was = self._shown.get(_daemon(after, row, alive), row["index"])
                 if was != row["index"]:
                     told = f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
                     pod = alive[node, row["ipAddress"]]
-                    self.suspicions.append(Suspicion(position, pod, row["ipAddress"], told))
+                    self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], told))
 
     def _alive(self, cdc: Object) -> Alive:
         """Give the clique's living daemons; none if the domain is going.
@@ -130,6 +131,10 @@ def _rows(cdc: Object) -> dict[str, Object]:
 def _daemon(cdc: Object, row: Object, alive: Alive) -> Shown:
     node, address = row["nodeName"], row["ipAddress"]
     return Shown(cdc["metadata"]["name"], node, alive[node, address], address)
+
+
+def _clique(cdc: Object) -> str:
+    return str(cdc["metadata"].get("labels", {}).get(CLIQUE_LABEL, ""))
 
 
 def is_living(pod: Object) -> bool:
