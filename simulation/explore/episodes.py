@@ -73,7 +73,7 @@ def _domain_again(rng: random.Random, machines: int, at: float) -> list[Action]:
     back = at + rng.uniform(1.0, 6.0)
     return [
         Action(at, "delete domain", 0, 0),
-        Action(back, "create domain", 0, 0),
+        *(Action(back - wait, "create domain", 0, 0) for wait in (0.8, 0.4, 0.0)),  # As soon as the name is free.
         *(Action(back + rng.uniform(0.1, 1.0), "join", machine, 0) for machine in range(machines)),
     ]
 

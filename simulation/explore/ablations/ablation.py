@@ -32,13 +32,14 @@ class Ablation(msgspec.Struct, frozen=True):
     """A safeguard that is switched off.
 
     `instead`: what happens instead, in a few words; `protects`: the rules of the design (section 3) and the failure
-    cases that the safeguard stands for.
+    cases that the safeguard stands for. `covered` says why no run finds it: which other safeguard does the same work.
     """
 
     name: str
     instead: str
     protects: str
     swaps: tuple[Swap, ...]
+    covered: str = ""
 
     @contextmanager
     def applied(self) -> Iterator[None]:
