@@ -64,7 +64,7 @@ class Pod(msgspec.Struct, frozen=True):
 
 
 class Cdc(msgspec.Struct, frozen=True):
-    """The CDC as last observed; `rows` by node name."""
+    """The CDC as last observed; `rows` by node name, `position` the place in the log that our last write named."""
 
     namespace: str
     name: str
@@ -73,6 +73,7 @@ class Cdc(msgspec.Struct, frozen=True):
     rows: dict[str, Row]
     waiting: tuple[str, ...]
     terminating: bool
+    position: str
 
 
 class DaemonSet(msgspec.Struct, frozen=True):
