@@ -1,6 +1,7 @@
 """Where a log is: `sqlite:PATH`, and later other engines. The one place that knows the adapters by name."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from eventlog.log import EventLog, LogUnreadable, SnapshotStore
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
@@ -29,6 +30,12 @@ async def open_readonly(place: str) -> tuple[EventLog, SnapshotStore]:
     """Open a log and its snapshots for reading only. Raises LogError."""
     log = await SqliteLog.open_readonly(_path(place))
     return log, SqliteSnapshots(log)
+
+
+def size_bytes(place: str) -> int:
+    """Give the size of a log's files, 0 if there are none. Raises LogError if it names no log."""
+    path = Path(_path(place))
+    return sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
 
 
 async def damage(log: EventLog) -> Sequence[str]:

@@ -102,13 +102,18 @@ class NegotiatingDaemon:
         if not self._clique:
             return
         law = exponential(settings.first_retry_s, settings.longest_retry_s)
-        async with asyncio.TaskGroup() as tasks:
-            queue = WorkQueue(self._clock, jittered(law, settings.jitter, self._rng.random), tasks)
-            queue.add("clique", self._ensure_exists)
-            self._queue = queue
-            await self._fill_cache(self._open_clique())
-            await self._fill_cache(self._open_pod())
-            await queue.run()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await self._work(WorkQueue(self._clock, jittered(law, settings.jitter, self._rng.random), tasks))
+        finally:
+            self._queue = None  # What is delivered after the end is heard by nobody.
+
+    async def _work(self, queue: WorkQueue) -> None:
+        queue.add("clique", self._ensure_exists)
+        self._queue = queue
+        await self._fill_cache(self._open_clique())
+        await self._fill_cache(self._open_pod())
+        await queue.run()
 
     @property
     def cdc(self) -> str:

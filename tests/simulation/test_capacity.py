@@ -21,7 +21,7 @@ async def test_requests_share_the_cores() -> None:
         for _ in range(5):
             group.create_task(ask(capacity, clock, done))
         await clock.advance(10)
-    assert done == [2.5] * 5
+    assert done == pytest.approx([2.5] * 5), "the cores are shared out evenly"
 
 
 async def test_a_request_takes_the_work_that_is_stated_for_it() -> None:
