@@ -1,4 +1,4 @@
-"""`python -m simulation.explore.ablation_table`: find each ablation anew, and write the table in `simulation/README.md`.
+"""`python -m simulation.explore.ablation_table`: find each ablation anew, and write the table in the README.
 
 The table is measured, never typed: for each safeguard that is switched off, the first seed of 1..200 in which a checker
 sees it, and the rule that was broken. Whoever changes the workload, the faults or the checkers runs it again.

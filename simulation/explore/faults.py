@@ -5,6 +5,7 @@ states that runs with all of them do not). From `heal` on nothing strikes any mo
 """
 
 import random
+from collections.abc import Mapping
 
 import msgspec
 
@@ -54,12 +55,14 @@ CRASH_RATES = (0.001, 0.005, 0.02)
 class Faults:
     """The faults of one run."""
 
-    def __init__(self, rng: random.Random, trace: Trace, without: frozenset[str]) -> None:
-        """Draw which kinds occur and how often; those `without` never do."""
+    def __init__(
+        self, rng: random.Random, trace: Trace, without: frozenset[str], rates: Mapping[str, float] | None
+    ) -> None:
+        """Draw which kinds occur and how often, unless `rates` says so; those `without` never do."""
         self._rng = rng
         self._trace = trace
         self._active = True
-        drawn = {kind: self._rate(kind) for kind in KINDS}
+        drawn = {kind: self._rate(kind) if rates is None else rates.get(kind, 0.0) for kind in KINDS}
         self.rates = {kind: 0.0 if kind in without else rate for kind, rate in drawn.items()}
 
     def _rate(self, kind: str) -> float:

@@ -83,12 +83,15 @@ class Options(msgspec.Struct, frozen=True):
     """How a seed's run differs from the usual one.
 
     `without`: kinds of faults that are left out; `actions`: the places of those that are kept (None: all). They make a
-    failing run smaller. `ablation`: the safeguard that is switched off.
+    failing run smaller. `ablation`: the safeguard that is switched off. `plan` and `rates`: what would be drawn
+    otherwise; of a kind of fault that `rates` does not name there is none.
     """
 
     without: frozenset[str] = frozenset()
     actions: frozenset[int] | None = None
     ablation: str = ""
+    plan: scenario.Plan | None = None
+    rates: dict[str, float] | None = None
 
 
 def explore(seed: int, options: Options) -> Verdict:
@@ -103,7 +106,7 @@ class _Run:
     def __init__(self, seed: int, options: Options) -> None:
         self._seed = seed
         self._options = options
-        plan = scenario.Plan.draw(self._stream("workload"))
+        plan = options.plan or scenario.Plan.draw(self._stream("workload"))
         kept = options.actions
         if kept is not None:
             plan = msgspec.structs.replace(
@@ -127,7 +130,7 @@ class _Run:
         loop = asyncio.get_running_loop()
         self._trace = trace = Trace(loop.time)
         self._clock = clock = LoopClock(loop, START_MS)
-        self._faults = Faults(self._stream("faults"), trace, self._options.without)
+        self._faults = Faults(self._stream("faults"), trace, self._options.without, self._options.rates)
         self._latency = Latency(self._stream("schedule"))
         identities = self._stream("identities")
         store = Store(
@@ -311,8 +314,13 @@ class _Run:
         suspected = [(one.position, one) for one in rows.suspicions]
         letting = [(cleanup.position_of(one), one) for client in self._clients for one in client.finalizers]
         for partition, its in records.items():
-            claims = [_of_partition(partition, placed) for placed in (rows.writes, suspected, letting)]
-            for told in history.unexplained(its, self._older.get(partition, []), *claims, self._settings):
+            claims = history.Claims(
+                self._older.get(partition, []),
+                _of_partition(partition, rows.writes),
+                _of_partition(partition, suspected),
+                _of_partition(partition, letting),
+            )
+            for told in history.unexplained(its, claims, self._settings):
                 self._violate(told)
 
 

@@ -53,10 +53,10 @@ def _forget(_: object) -> Callable[[CliqueState, Membership, IndexReleased], Mem
 
 
 def _close_up(rows_of: Rows) -> Rows:
-    """Number the rows anew from 0, in the order of their indices."""
+    """Give rows that are numbered anew from 0, in the order of their indices."""
 
     def rows(state: CliqueState, domain: str) -> dict[str, Row]:
-        ordered = sorted(rows_of(state, domain).values(), key=lambda row: (-1 if row.index is None else row.index))
+        ordered = sorted(rows_of(state, domain).values(), key=lambda row: -1 if row.index is None else row.index)
         return {row.node: replace(row, index=number) for number, row in enumerate(ordered)}
 
     return rows

@@ -78,7 +78,9 @@ class ConcludesNothing(Normaliser):
         return iter(())
 
 
-async def _settle_nothing(unproven: object, reflectors: Mapping[str, Reflector], clock: Clock, every_s: float) -> NoReturn:
+async def _settle_nothing(
+    unproven: object, reflectors: Mapping[str, Reflector], clock: Clock, every_s: float
+) -> NoReturn:
     del unproven, reflectors
     while True:
         await clock.sleep(every_s)

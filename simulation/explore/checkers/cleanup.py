@@ -8,7 +8,15 @@ the place that the write names: what no watch had told yet, nobody could wait fo
 from collections.abc import Callable, Iterator
 
 from kube.client import Resource, Selector
-from kube.names import CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, DOMAIN_LABEL, FINALIZER, NODES, POSITION_ANNOTATION
+from kube.names import (
+    CLAIM_TEMPLATES,
+    COMPUTE_DOMAINS,
+    DAEMON_SETS,
+    DOMAIN_LABEL,
+    FINALIZER,
+    NODES,
+    POSITION_ANNOTATION,
+)
 from projections.buckets import values
 from projections.domain import DomainState
 from projections.fold import Aggregate
@@ -28,7 +36,8 @@ def watch(store: Store, is_theirs: Callable[[], bool], found: Callable[[str], No
         domain = change.before["metadata"].get("labels", {}).get(DOMAIN_LABEL, "")
         domains = store.snapshot(Selector(COMPUTE_DOMAINS))
         if any(one["metadata"]["uid"] == domain and "deletionTimestamp" not in one["metadata"] for one in domains):
-            found(f"cleanup: {resource.plural} {change.before['metadata']['name']} is taken from {domain[:8]}, which lives")
+            name = change.before["metadata"]["name"]
+            found(f"cleanup: {resource.plural} {name} is taken from {domain[:8]}, which lives")
 
     store.subscribe(observe)
 

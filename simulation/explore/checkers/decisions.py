@@ -114,4 +114,5 @@ class Memory:
         if (record.key, event.domain, holder) not in self._left:
             yield f"arbitration: {event.node} is given index {event.index} of {where}, which {holder} holds"
         elif event.node not in last and len(last) < event.capacity:
-            yield f"sticky index: {event.node} is given index {event.index} of {where}, which is {holder}'s, with others free"
+            told = f"{event.node} is given index {event.index} of {where}, {holder}'s, while others are free"
+            yield f"sticky index: {told}"

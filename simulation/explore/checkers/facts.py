@@ -50,7 +50,9 @@ class FactChecker:
             return
         if resource == PODS:
             self._see_pod(change.version, change.before, change.after)
-        elif resource == CDCS and not self._is_theirs() and _position(change.after) not in ("", _position(change.before)):
+        elif (
+            resource == CDCS and not self._is_theirs() and _position(change.after) not in ("", _position(change.before))
+        ):
             self._judge(change.version, change.after)
 
     def _see_pod(self, version: int, before: Object | None, after: Object) -> None:

@@ -5,6 +5,9 @@ in the log that accounts for it.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from eventlog.log import StoredSnapshot
 from eventlog.record import Entry, Position, Record
@@ -20,6 +23,8 @@ from simulation.explore.checkers.requests import Letting
 from simulation.explore.checkers.rows import Suspicion
 from simulation.store import Object
 
+T = TypeVar("T")
+
 
 def lost(acknowledged: Sequence[tuple[Position, Entry]], records: dict[int, Sequence[Record]]) -> Iterator[str]:
     """Give the acknowledged entries that are not in the log where it was said that they are."""
@@ -30,22 +35,23 @@ def lost(acknowledged: Sequence[tuple[Position, Entry]], records: dict[int, Sequ
             yield f"log: the acknowledged {entry.headers.event_type} at {position} is not there"
 
 
-def unexplained(
-    records: Sequence[Record],
-    snapshots: Sequence[StoredSnapshot],
-    writes: Sequence[tuple[int, Object]],
-    suspicions: Sequence[tuple[int, Suspicion]],
-    lettings: Sequence[tuple[int, Letting]],
-    settings: Settings,
-) -> Iterator[str]:
-    """Replay one partition; give what it does not account for, confirmed suspicions, and decisions that forget.
+class Claims(msgspec.Struct, frozen=True):
+    """What was seen of one partition, for the log to account for; each number is the offset that the thing names.
 
-    All are those of this partition; the number of a write, a suspicion or a letting go is the offset that it names.
+    `snapshots` that were saved, `writes` of CDCs, `suspicions` of rows, `lettings` of ComputeDomains.
     """
-    due_suspicions = sorted(suspicions, key=lambda one: one[0])
-    due_snapshots = sorted(snapshots, key=lambda one: one.next_offset)
-    due_writes = sorted(writes, key=lambda one: one[0])
-    due_lettings = sorted(lettings, key=lambda one: one[0])
+
+    snapshots: Sequence[StoredSnapshot]
+    writes: Sequence[tuple[int, Object]]
+    suspicions: Sequence[tuple[int, Suspicion]]
+    lettings: Sequence[tuple[int, Letting]]
+
+
+def unexplained(records: Sequence[Record], claims: Claims, settings: Settings) -> Iterator[str]:
+    """Replay one partition; give what it does not account for, confirmed suspicions, and decisions that forget."""
+    due_snapshots = sorted(claims.snapshots, key=lambda one: one.next_offset)
+    due_writes, due_suspicions = _in_order(claims.writes), _in_order(claims.suspicions)
+    due_lettings = _in_order(claims.lettings)
     fold, memory = PartitionFold(), Memory()
     for offset in range(-1, len(records)):
         if offset >= 0:
@@ -55,12 +61,16 @@ def unexplained(
                 yield f"replay: the snapshot up to offset {offset + 1} is not what a replay gives"
         while due_writes and due_writes[0][0] == offset:
             yield from _unaccounted(fold, due_writes.pop(0)[1], offset, settings)
-        while due_lettings and due_lettings[0][0] == offset:
-            yield from left_behind(fold.aggregates, due_lettings.pop(0)[1])
         while due_suspicions and due_suspicions[0][0] == offset:
             yield from _confirmed(fold, due_suspicions.pop(0)[1])
+        while due_lettings and due_lettings[0][0] == offset:
+            yield from left_behind(fold.aggregates, due_lettings.pop(0)[1])
     for late in due_writes:
         yield f"explanation: a CDC names offset {late[0]}, which the log does not have"
+
+
+def _in_order(placed: Sequence[tuple[int, T]]) -> list[tuple[int, T]]:
+    return sorted(placed, key=lambda one: one[0])
 
 
 def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
@@ -69,9 +79,7 @@ def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
     after = fold.aggregates[record.key]
     if isinstance(after, CliqueState):
         yield from (f"fold: {told}" for told in indices_are_unique(after))
-        if event is not None and after.inadmissible == (
-            before.inadmissible if isinstance(before, CliqueState) else 0
-        ):
+        if event is not None and after.inadmissible == (before.inadmissible if isinstance(before, CliqueState) else 0):
             yield from memory.take(record, event)
 
 
