@@ -62,8 +62,9 @@ class Faults:
         self._rng = rng
         self._trace = trace
         self._active = True
-        drawn = {kind: self._rate(kind) if rates is None else rates.get(kind, 0.0) for kind in KINDS}
-        self.rates = {kind: 0.0 if kind in without else rate for kind, rate in drawn.items()}
+        drawn = {kind: self._rate(kind) for kind in KINDS}  # In any case: what is drawn later stays the same.
+        rates = drawn if rates is None else rates
+        self.rates = {kind: 0.0 if kind in without else rates.get(kind, 0.0) for kind in KINDS}
 
     def _rate(self, kind: str) -> float:
         occurs, rates = self._rng.random() < SHARE, CRASH_RATES if kind.startswith("crash") else RATES

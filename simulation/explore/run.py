@@ -68,7 +68,10 @@ TIMING = Timing(
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What came of a run. `recovered_s`: from the end of the faults until all was right. `actions`: how many it had."""
+    """What came of a run. `recovered_s`: from the end of the faults until all was right. `actions`: how many it had.
+
+    `plan` and `rates` (of faults) are those that were drawn or given.
+    """
 
     seed: int
     violations: list[str]
@@ -77,6 +80,8 @@ class Verdict(msgspec.Struct, frozen=True):
     recovered_s: float
     actions: int
     lines: list[str]
+    plan: scenario.Plan
+    rates: dict[str, float]
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -177,6 +182,8 @@ class _Run:
             recovered_s,
             len(self._plan.actions),
             trace.lines,
+            self._plan,
+            self._faults.rates,
         )
 
     def _compact(self, _: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from simulation.explore.ablations import decisions, fold, log, watches, writes
+from simulation.explore.ablations import decisions, fold, log, mends, watches, writes
 from simulation.explore.ablations.ablation import Ablation
 
 ABLATIONS: Mapping[str, Ablation] = MappingProxyType(
@@ -19,6 +19,9 @@ ABLATIONS: Mapping[str, Ablation] = MappingProxyType(
     }
 )
 """All ablations by name."""
+
+MENDS: Mapping[str, Ablation] = MappingProxyType({one.name: one for one in mends.MENDS})
+"""Mends of single bugs, taken back, by name."""
 
 
 @contextmanager
@@ -30,5 +33,5 @@ def applied(name: str) -> Iterator[None]:
     if not name:
         yield
         return
-    with ABLATIONS[name].applied():
+    with (ABLATIONS.get(name) or MENDS[name]).applied():
         yield

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from controller.catalogue import Catalogue, identity
 from controller.observations import KINDS
 from eventlog.events import CdcGone, CdcSeen, DaemonPodGone, DaemonPodSeen, NodeGone, NodeSeen
-from projections import clique, domain, fold, lives, membership
+from projections import domain, fold, lives, membership
 from projections.amend import with_domain
 from projections.clique import CliqueState
 from simulation.explore.ablations.ablation import Ablation, Swap
@@ -66,35 +66,7 @@ def _revive(is_news: Callable[[Catalogue, Any], bool]) -> Callable[[Catalogue, A
     return is_news_or_gone
 
 
-def _leave_no_stone(table: Mapping[type, Handler]) -> Mapping[type, Handler]:
-    """Give the handlers, of which that of pods forgets the address that a pod had before."""
-
-    def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
-        after = table[DaemonPodSeen](state, event)
-        there = after.domains.get(event.domain)
-        if there is None or after is state:
-            return after
-        kept = tuple(
-            stone for stone in there.tombstones if stone.uid or stone.resource_version != event.resource_version
-        )
-        return with_domain(after, event.domain, replace(there, tombstones=kept))
-
-    return {**table, DaemonPodSeen: pod_seen}
-
-
 ABLATIONS = (
-    Ablation(
-        "ended-lives",
-        "the address that a pod had before is not remembered as a dead one",
-        "A25: a row that nobody answers for stays",
-        (Swap(fold, "_CLIQUE", _leave_no_stone),),
-    ),
-    Ablation(
-        "newest-pod",
-        "of two pods on a node the one that was recorded last counts",
-        "rule 3: another controller tells late of a pod that is long gone",
-        (Swap(clique, "_rank", lambda _: lambda pod: (not pod.terminating, pod.since, pod.uid)),),
-    ),
     Ablation(
         "uid-check",
         "a deletion counts for whatever object has the name now",
