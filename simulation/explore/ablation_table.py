@@ -63,9 +63,9 @@ def tables(ablations: Mapping[str, Ablation], findings: Mapping[str, Finding]) -
     if covered:
         lines += [
             "",
-            "Not counted, since another safeguard does the same work in every run that was made:",
+            "Not counted, since no seed of that range finds them:",
             "",
-            "| ablation | what happens instead | what covers it | first seed | rule that breaks |",
+            "| ablation | what happens instead | what covers for it | first seed | rule that breaks |",
             "|---|---|---|---|---|",
             *(_row(one, one.covered, findings[one.name]) for one in covered),
         ]
