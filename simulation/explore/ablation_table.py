@@ -35,10 +35,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def find(name: str) -> Finding:
-    """Explore seed after seed until one finds the ablation."""
+    """Explore seed after seed until one finds the ablation, and is right without it."""
     for seed in SEEDS:
         verdict = explore(seed, Options(ablation=name))
-        if verdict.violations:
+        if verdict.violations and not explore(seed, Options()).violations:
             return Finding(name, seed, rule(verdict.violations[0]))
     return Finding(name)
 

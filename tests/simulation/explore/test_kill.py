@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -16,9 +17,11 @@ from simulation.client import SimulatedClient
 from simulation.explore.faulty_client import FaultyClient
 from simulation.explore.faulty_log import FaultyLog, FaultySnapshots
 from simulation.explore.loop import VirtualLoop
-from simulation.explore.process import Process
 from tests.kube.serving import api_of
 from tests.simulation.explore.ports import latency, process
+
+if TYPE_CHECKING:
+    from simulation.explore.process import Process
 
 NODE = msgspec.json.encode({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}})
 ENTRY = Entry("clique.0", 1, Headers("node-seen", 1, "p"), b"{}")

@@ -11,9 +11,9 @@ import pytest
 from simulation.explore.faults import KINDS
 from simulation.explore.run import Options, explore
 
-GREEN = range(0, 24)
-HASHED = (3, 10, 17)
-"""Seeds with one and with several controllers, with our daemons and with upstream's."""
+GREEN = range(12)
+HASHED = (3, 10)
+"""A seed with our daemons and one with upstream's."""
 
 PROGRAM = """
 import json, sys
@@ -48,7 +48,7 @@ def test_an_ablation_leaves_no_mark_on_the_next_run() -> None:
 
 def test_every_fault_of_a_run_is_of_a_kind_that_is_known() -> None:
     struck: Counter[str] = Counter()
-    for seed in GREEN[:8]:
+    for seed in GREEN[:3]:
         struck.update(explore(seed, Options()).faults)
     assert struck
     assert struck.keys() <= set(KINDS)
