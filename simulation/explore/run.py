@@ -293,9 +293,11 @@ class _Run:
         loop = asyncio.get_running_loop()
         began = right_at = loop.time()
         changes = Changes(self._store, loop.time)
+        looked, still = -1, list[str]()
         while not self._violations:
             now = loop.time()
-            still = missing(self._store, self._plan.capacity)
+            if looked != changes.number:
+                looked, still = changes.number, missing(self._store, self._plan.capacity)
             if still:
                 right_at = now
             if now - max(right_at, changes.newest) >= SILENCE_S:
