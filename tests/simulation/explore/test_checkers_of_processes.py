@@ -193,6 +193,11 @@ def test_an_index_is_not_taken_from_who_holds_it() -> None:
     assert remembered(ASSIGNED, IndexAssigned(DOMAIN, "n1", 0, 3)) == ["arbitration"]
 
 
+def test_who_holds_an_index_is_given_none() -> None:
+    assert remembered(ASSIGNED, ASSIGNED) == ["arbitration"]
+    assert remembered(ASSIGNED, IndexReleased(DOMAIN, "n0", 0), ASSIGNED) == []
+
+
 # The log
 
 
