@@ -62,7 +62,7 @@ class Cluster:
             self._label(node, NODE_CLIQUE_LABEL, clique or None)
 
     def clique_of(self, node: str) -> str:
-        """Give the clique that the machine is in."""
+        """Give the clique that the node's daemon was told, or its next one will be."""
         return self._kubelets.clique_of(node)
 
     def reboot(self, node: str) -> None:

@@ -72,8 +72,9 @@ class Kubelets:
         self._machines.setdefault(node, Machine(clique)).clique = clique
 
     def clique_of(self, node: str) -> str:
-        """Give the clique that the machine is in."""
-        return self._machines[node].clique
+        """Give the clique that a daemon on the machine was told when its pod started, else the machine's own."""
+        told = [daemon.clique for daemon in self.daemons_on(node) if daemon.address]
+        return told[-1] if told else self._machines[node].clique
 
     def daemons_on(self, node: str) -> list[Daemon]:
         """Give the daemons that run on a node or are about to."""
@@ -142,6 +143,7 @@ class Kubelets:
 
     def _give_address(self, daemon: Daemon) -> None:
         if daemon.uid in self._daemons and not daemon.ending:
+            daemon.clique = self._machines[daemon.node].clique
             daemon.address = self._addresses.take()
             self._run(daemon)
 

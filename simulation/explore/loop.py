@@ -9,9 +9,12 @@ import asyncio
 import selectors
 from typing import Any, NoReturn
 
+ROUNDS_MAX = 100_000
+"""Rounds of the loop at one moment; a run takes some 5,000 in all."""
+
 
 class Stuck(Exception):
-    """No task can run and no timer is set: the run would wait for ever."""
+    """The run would last for ever: no task can run and no timer is set, or tasks run and no time passes."""
 
 
 class _NoSelector(selectors.BaseSelector):
@@ -19,11 +22,15 @@ class _NoSelector(selectors.BaseSelector):
 
     def __init__(self, loop: "VirtualLoop") -> None:
         self._loop = loop
+        self._rounds = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise Stuck("nothing is left to wait for")
         self._loop.pass_time(timeout)
+        self._rounds = 0 if timeout > 0 else self._rounds + 1
+        if self._rounds > ROUNDS_MAX:
+            raise Stuck(f"{ROUNDS_MAX} rounds without any time passing: something goes round in a circle")
         return []
 
     def register(self, *_: object) -> NoReturn:

@@ -32,6 +32,8 @@ from simulation.explore.faulty_log import FaultyLog, FaultySnapshots
 from simulation.explore.loop import LoopClock, VirtualLoop
 from simulation.explore.process import Process
 from simulation.explore.trace import Trace, follow
+from simulation.negotiating_daemon import DaemonSettings
+from simulation.negotiation import Negotiation
 from simulation.store import Store
 from simulation.timing import Timing
 
@@ -136,7 +138,9 @@ class _Run:
         workload = scenario.Workload(self._plan, store, cluster, disturb, trace)
         trace.note("plan", msgspec.json.encode(msgspec.structs.replace(self._plan, actions=())).decode())
         stop = asyncio.Event()
-        around = [asyncio.create_task(cluster.run())]
+        around: list[asyncio.Task[None]] = [asyncio.create_task(cluster.run())]
+        if self._plan.upstream:
+            around.append(asyncio.create_task(self._daemons(cluster).run(SimulatedClient(self._api))))
         controllers = [
             asyncio.create_task(self._supervise(f"controller-{number}", stop))
             for number in range(self._plan.controllers)
@@ -216,7 +220,7 @@ class _Run:
                 image="example.invalid/daemon",
                 capacity=self._plan.capacity,
                 verbosity=2,
-                reader=True,
+                reader=not self._plan.upstream,
             ),
             lease=LeaseConfig(NAMESPACE, "cliquelog", identity) if self._plan.leases else None,
             listen=None,
@@ -241,6 +245,18 @@ class _Run:
         told = " ".join(f"{key}={event[key]}" for key in sorted(event) if key != "event")
         self._trace.note("log", f"{method}: {event['event']} {told}"[:300])
         raise structlog.DropEvent
+
+    def _daemons(self, cluster: Cluster) -> Negotiation:
+        """Give upstream's daemons, on a network without faults: theirs are not the ones that are judged."""
+        deliveries = self._stream("deliveries")
+        return Negotiation(
+            NAMESPACE,
+            cluster.clique_of,
+            deliver=lambda: asyncio.sleep(deliveries.uniform(0.0, 0.05)),
+            clock=self._clock,
+            seed=self._seed,
+            settings=DaemonSettings(capacity=self._plan.capacity),
+        )
 
     # Phases after the trouble
 

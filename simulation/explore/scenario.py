@@ -51,6 +51,9 @@ ACTIONS = (
     "compaction",
     "clock jump",
 )
+DESTROYING = ("foreign: remove row", "foreign: delete CDC")
+"""What takes from upstream's daemons the only account of their indices: those that live then choose anew, others while
+their IMEX runs on with the first ones, and nobody can make that right. So it is not asked of anybody."""
 WEIGHTS = (8, 3, 2, 1, 3, 2, 3, 1, 1, 2, 2, 1, 1, 1, 2, 1)
 
 
@@ -66,8 +69,8 @@ class Action(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """A run's shape: how much there is of everything, and the actions in the order of their times.
 
-    `cliques` has each machine's clique number, or NO_FABRIC. `leases`: the controllers elect a leader. `upstream`: the daemons are upstream's, which write their rows
-    themselves.
+    `cliques` has each machine's clique number, or NO_FABRIC. `leases`: the controllers elect a
+    leader. `upstream`: the daemons are upstream's, which write their rows themselves.
     """
 
     cliques: tuple[int, ...]
@@ -92,9 +95,11 @@ class Plan(msgspec.Struct, frozen=True):
         actions += [
             Action(rng.uniform(0.2, burst), "join", machine, 0) for machine in range(machines) if rng.random() < 0.9
         ]
+        upstream = rng.random() < 0.3
         actions += [
             Action(rng.uniform(0.2, seconds), kind, rng.randrange(1000), rng.randrange(1000))
             for kind in rng.choices(ACTIONS, WEIGHTS, k=rng.randint(0, 12))
+            if not (upstream and kind in DESTROYING)
         ]
         return cls(
             cliques=tuple(rng.randrange(cliques) if rng.random() < 0.95 else NO_FABRIC for _ in range(machines)),
@@ -104,7 +109,7 @@ class Plan(msgspec.Struct, frozen=True):
             leases=rng.random() < 0.2,
             labelled=rng.random() < 0.8,
             snapshot_records=rng.choice((5, 20, 100)),
-            upstream=rng.random() < 0.3,
+            upstream=upstream,
             seconds=seconds,
             actions=tuple(sorted(actions, key=lambda action: action.at)),
         )

@@ -17,12 +17,16 @@ from simulation.store import Change, Object, Store
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """An index that a daemon was shown: the daemon by its pod and address, in the life of one CDC."""
+    """A daemon that was shown an index in a CDC: whoever showed it, it holds for this life."""
 
-    domain: str
+    cdc: str
     node: str
     pod: str
     address: str
+
+
+Alive = dict[tuple[str, str], str]
+"""Living daemons: the UIDs of their pods by node and address."""
 
 
 class RowChecker:
@@ -41,13 +45,16 @@ class RowChecker:
     def _observe(self, resource: Resource, change: Change) -> None:
         if resource != CDCS or change.after is None:
             return
+        alive = self._alive(change.after)
         position = _position(change.after)
-        if not position or position == _position(change.before):
-            return
-        self.writes.append((position, change.after))
-        self._order(change.before, change.after)
-        self._indices(change.after)
-        self._living(change.before or {}, change.after)
+        if position and position != _position(change.before):
+            self.writes.append((position, change.after))
+            self._order(change.before, change.after)
+            self._indices(change.after)
+            self._living(alive, change.before or {}, change.after)
+        for node, row in _rows(change.after).items():
+            if (node, row["ipAddress"]) in alive and row.get("index") is not None:
+                self._shown.setdefault(_daemon(change.after, row, alive), row["index"])
 
     def _order(self, before: Object | None, after: Object) -> None:
         earlier, later = _position(before), _position(after)
@@ -65,36 +72,26 @@ class RowChecker:
             else:
                 seen[index] = node
 
-    def _living(self, before: Object, after: Object) -> None:
-        labels = after["metadata"].get("labels", {})
-        domain = labels.get(DOMAIN_LABEL, "")
-        alive = self._alive(domain, labels.get(CLIQUE_LABEL, ""))
-        if not alive:
-            return
-        rows = {row["nodeName"]: row for row in after.get("daemons", [])}
-        for row in before.get("daemons", []):
-            node = row["nodeName"]
-            if (node, row["ipAddress"]) not in alive:
-                continue
-            if node not in rows:
+    def _living(self, alive: Alive, before: Object, after: Object) -> None:
+        rows = _rows(after)
+        for node, row in _rows(before).items():
+            if node not in rows and (node, row["ipAddress"]) in alive:
                 self._found(f"live rows: {_name(after)} loses the row of {node}, whose daemon lives")
-            elif row.get("index") not in (None, rows[node]["index"]):
-                self._found(f"indices: {_name(after)} gives {node}, whose daemon lives, another index than it had")
         for node, row in rows.items():
-            pod = alive.get((node, row["ipAddress"]))
-            if pod is not None:
-                daemon = Shown(domain, f"{node} in {_name(after)}", pod, row["ipAddress"])
-                was = self._shown.setdefault(daemon, row["index"])
+            if (node, row["ipAddress"]) in alive:
+                was = self._shown.get(_daemon(after, row, alive), row["index"])
                 if was != row["index"]:
                     self._found(
                         f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
                     )
 
-    def _alive(self, domain: str, clique: str) -> dict[tuple[str, str], str]:
-        """Give the UIDs of the living daemon pods by node and address; none if the domain is going.
+    def _alive(self, cdc: Object) -> Alive:
+        """Give the clique's living daemons; none if the domain is going.
 
         A daemon says its clique when it starts; before that it uses no row.
         """
+        labels = cdc["metadata"].get("labels", {})
+        domain, clique = labels.get(DOMAIN_LABEL, ""), labels.get(CLIQUE_LABEL, "")
         domains = self._store.snapshot(Selector(COMPUTE_DOMAINS))
         if not any(one["metadata"]["uid"] == domain and "deletionTimestamp" not in one["metadata"] for one in domains):
             return {}
@@ -103,6 +100,15 @@ class RowChecker:
             for pod in self._store.snapshot(Selector(PODS, labels=f"{DOMAIN_LABEL}={domain},{CLIQUE_LABEL}={clique}"))
             if is_living(pod)
         }
+
+
+def _rows(cdc: Object) -> dict[str, Object]:
+    return {row["nodeName"]: row for row in cdc.get("daemons", [])}
+
+
+def _daemon(cdc: Object, row: Object, alive: Alive) -> Shown:
+    node, address = row["nodeName"], row["ipAddress"]
+    return Shown(cdc["metadata"]["name"], node, alive[node, address], address)
 
 
 def is_living(pod: Object) -> bool:
