@@ -7,6 +7,7 @@ import click
 
 from controller.exits import explain
 from controller.run_command import run
+from controller.topics_command import topics
 from controller.verify_command import verify
 
 T = TypeVar("T")
@@ -40,4 +41,5 @@ def main() -> None:
 
 
 main.add_command(run)
+main.add_command(topics)
 main.add_command(verify)

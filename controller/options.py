@@ -6,9 +6,13 @@ Source of the two forms of names: RFC 1123 as Kubernetes reads it (apimachinery,
 
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PORT_DIGITS = 5
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -78,3 +82,13 @@ class Seconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a number of seconds", param, ctx)
         return seconds
+
+
+def kafka_config(command: Command) -> Command:
+    """Give a command the option that names the settings for Kafka."""
+    return click.option(
+        "--kafka-config",
+        envvar="CLIQUELOG_KAFKA_CONFIG",
+        type=click.Path(path_type=Path),
+        help="Properties file with security.protocol, sasl.mechanism and so on (docs/kafka.md).",
+    )(command)

@@ -28,7 +28,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def new_place(request: pytest.FixtureRequest) -> Callable[[], KafkaPlace]:
-    """Give a maker of places for logs that nobody has used, on the broker that `CLIQUELOG_KAFKA` names, or else ours."""
+    """Give a maker of places for logs that nobody has used: on the broker that `CLIQUELOG_KAFKA` names, or ours."""
     server = os.environ.get("CLIQUELOG_KAFKA") or request.getfixturevalue("broker").server
 
     def make() -> KafkaPlace:

@@ -141,8 +141,8 @@ class KafkaLog:
                 return []
             if offset < end and now() >= patience:
                 raise LogUnavailable(
-                    f"the Kafka brokers give no record of {self.topic} partition {partition} at offset {offset}, though "
-                    f"it ends at {end}; check that they run"
+                    f"the Kafka brokers give no record of {self.topic} partition {partition} at offset {offset}, "
+                    f"though it ends at {end}; check that they run"
                 )
 
     async def beginning_offset(self, partition: int) -> int:
@@ -187,13 +187,13 @@ class KafkaLog:
         beginning = await self._cluster.beginning(self.topic, partition)
         if offset < beginning:
             return OffsetOutOfRange(
-                f"partition {partition} of topic {self.topic} begins at offset {beginning}, and {offset} was asked for: "
-                "the records between are gone; bring them back, or make a new log with `cliquelog topics create`"
+                f"partition {partition} of topic {self.topic} begins at offset {beginning}, and {offset} was asked "
+                "for: the records between are gone; bring them back, or make a new log with `cliquelog topics create`"
             )
         end = await self._cluster.end(self.topic, partition)
         return LogUnreadable(
-            f"partition {partition} of topic {self.topic} ends at offset {end}, and the records up to {offset} were "
-            "there before: acknowledged records are lost, or the topic was made anew; bring them back, or make a new log "
+            f"partition {partition} of topic {self.topic} ends at offset {end}, and records up to {offset} were there "
+            "before: acknowledged records are lost, or the topic was made anew; bring them back, or make a new log "
             "with `cliquelog topics create`"
         )
 

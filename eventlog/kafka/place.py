@@ -30,37 +30,40 @@ class KafkaPlace(msgspec.Struct, frozen=True):
 
 def parse(place: str) -> KafkaPlace:
     """Read the place of a log on Kafka. Raises LogUnreadable."""
-
-    def refused(reason: str) -> LogUnreadable:
-        return LogUnreadable(f"{place!r} does not name a log on Kafka: {reason}; write {FORM}, as in {EXAMPLE}")
-
-    try:
-        parts = urlsplit(place)
-    except ValueError as error:
-        raise refused(str(error)) from error
-    if not place.startswith("kafka://"):
-        raise refused("it does not begin with kafka://")
-    if "@" in parts.netloc:
+    if "@" in place:
         # Neither shown nor used: a password here would be seen by all who list processes.
         raise LogUnreadable(
             "the place of a log on Kafka has no user and password: put sasl.username and sasl.password into a file, "
             "and name it with --kafka-config"
         )
+    try:
+        return _parsed(place)
+    except ValueError as error:
+        raise LogUnreadable(
+            f"{place!r} does not name a log on Kafka: {error}; write {FORM}, as in {EXAMPLE}"
+        ) from error
+
+
+def _parsed(place: str) -> KafkaPlace:
+    """Read the place. Raises ValueError with the reason."""
+    if not place.startswith("kafka://"):
+        raise ValueError("it does not begin with kafka://")
+    parts = urlsplit(place)
     servers = tuple(parts.netloc.split(","))
     for server in servers:
         match = _SERVER.fullmatch(server)
         if match is None or not 0 < int(match[2]) < 1 << 16:
-            raise refused(f"{server!r} is not HOST:PORT")
+            raise ValueError(f"{server!r} is not HOST:PORT")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(options.keys() - {"snapshots"}):
-        raise refused(f"there is no option {unknown[0]!r}")
+        raise ValueError(f"there is no option {unknown[0]!r}")
     if parts.fragment:
-        raise refused("it has a part after '#'")
+        raise ValueError("it has a part after '#'")
     topic = parts.path.removeprefix("/")
     snapshots = options.get("snapshots", f"{topic}.snapshots")
     for name in (topic, snapshots):
         if not _TOPIC.fullmatch(name) or name in (".", ".."):
-            raise refused(f"{name!r} cannot be a topic (1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-')")
+            raise ValueError(f"{name!r} cannot be a topic (1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-')")
     if topic == snapshots:
-        raise refused("the log and its snapshots cannot share one topic")
+        raise ValueError("the log and its snapshots cannot share one topic")
     return KafkaPlace(servers, topic, snapshots)

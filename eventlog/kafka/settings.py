@@ -40,7 +40,8 @@ class KafkaSettings(msgspec.Struct, frozen=True):
     """Security and times; the times in milliseconds.
 
     `linger_ms` is how long a record may wait for others to share its request. `request_ms` bounds the wait for one
-    answer, `delivery_ms` the wait until an append is said to have failed. `token_file` is read anew for each
+    answer, `delivery_ms` the wait until an append is said to have failed; `metadata_age_ms` is how old the view of the
+    topics may be, and so how soon it notices a changed number of partitions. `token_file` is read anew for each
     connection. `context` is None without TLS.
     """
 
@@ -54,6 +55,7 @@ class KafkaSettings(msgspec.Struct, frozen=True):
     linger_ms: int = 0
     request_ms: int = 10_000
     delivery_ms: int = 30_000
+    metadata_age_ms: int = 60_000
 
 
 def read(path: Path | None) -> KafkaSettings:
@@ -105,6 +107,7 @@ class _Reading:
             linger_ms=self._number("linger.ms", 0, 1_000, KafkaSettings().linger_ms),
             request_ms=self._number("request.timeout.ms", 100, 600_000, KafkaSettings().request_ms),
             delivery_ms=self._number("delivery.timeout.ms", 100, 600_000, KafkaSettings().delivery_ms),
+            metadata_age_ms=self._number("metadata.max.age.ms", 100, 600_000, KafkaSettings().metadata_age_ms),
         )
         if protocol.startswith("SASL_"):
             settings = self._with_sasl(settings)
@@ -147,7 +150,7 @@ class _Reading:
         key = self._take("ssl.key.location") or certificate
         password = self._take("ssl.key.password")
         check = "ssl.endpoint.identification.algorithm"
-        checked = self._choice(check, ("https", ""), "https") if check in self._left else "https"
+        checked = self._choice(check, ("https", ""), "" if check in self._left else "https")
         context = self._load("ssl.ca.location", authority, lambda: ssl.create_default_context(cafile=authority or None))
         context.check_hostname = bool(checked)
         if certificate:

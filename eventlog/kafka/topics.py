@@ -39,39 +39,30 @@ class Wanted(msgspec.Struct, frozen=True):
     min_insync: int
 
 
-def log_topic(place: KafkaPlace, wanted: Wanted) -> TopicDescription:
-    """Give the log's topic as it is made."""
-    return TopicDescription(
-        place.topic,
-        wanted.partitions,
-        wanted.replication,
-        {
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
-            "message.timestamp.type": "CreateTime",
-            "unclean.leader.election.enable": "false",
-            "min.insync.replicas": str(wanted.min_insync),
-            "max.message.bytes": str(MESSAGE_BYTES),
-        },
-    )
+_SAFE = {"unclean.leader.election.enable": "false", "max.message.bytes": str(MESSAGE_BYTES)}
+_LOG = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+    **_SAFE,
+}
+_SNAPSHOTS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(SEGMENT_BYTES),
+    "min.cleanable.dirty.ratio": "0.1",
+    **_SAFE,
+}
+_IN_SYNC = "min.insync.replicas"
+LOG_SETTINGS = (*_LOG, _IN_SYNC)
+SNAPSHOTS_SETTINGS = (*_SNAPSHOTS, _IN_SYNC)
+"""The settings that a log cares for, of its own topic and of its snapshots'."""
 
 
-def snapshots_topic(place: KafkaPlace, wanted: Wanted) -> TopicDescription:
-    """Give the topic of its snapshots as it is made."""
-    return TopicDescription(
-        place.snapshots,
-        wanted.partitions,
-        wanted.replication,
-        {
-            "cleanup.policy": "compact",
-            "segment.bytes": str(SEGMENT_BYTES),
-            "min.cleanable.dirty.ratio": "0.1",
-            "unclean.leader.election.enable": "false",
-            "min.insync.replicas": str(wanted.min_insync),
-            "max.message.bytes": str(MESSAGE_BYTES),
-        },
-    )
+def described(name: str, wanted: Wanted, settings: Mapping[str, str]) -> TopicDescription:
+    """Give a topic as it is made."""
+    config = {**settings, _IN_SYNC: str(wanted.min_insync)}
+    return TopicDescription(name, wanted.partitions, wanted.replication, config)
 
 
 def shortcomings(log: TopicDescription, snapshots: TopicDescription, partitions: int) -> Iterator[str]:
@@ -106,7 +97,7 @@ def _too_small(topic: TopicDescription) -> Iterator[str]:
 
 
 def _too_few_in_sync(topic: TopicDescription) -> Iterator[str]:
-    name = "min.insync.replicas"
+    name = _IN_SYNC
     found = topic.config.get(name, "")
     if found == "1" and topic.replication > 2:
         yield (
@@ -166,15 +157,15 @@ async def create(cluster: Cluster, place: KafkaPlace, wanted: Wanted) -> bool:
             raise _without_log(place)
         if (deed.topic, deed.partitions) != (place.topic, wanted.partitions):
             raise LogUnreadable(
-                f"{place} holds a log already, of {deed.partitions} partitions, and {wanted.partitions} were asked for; "
-                "give another topic"
+                f"{place} holds a log already, of {deed.partitions} partitions, and {wanted.partitions} were asked "
+                "for; give another topic"
             )
         return False
     for topic in (log, snapshots):
         if topic is not None:
             await _refuse_occupied(cluster, topic, wanted)
-    await cluster.create_topic(snapshots_topic(place, wanted))
-    await cluster.create_topic(log_topic(place, wanted))
+    await cluster.create_topic(described(place.snapshots, wanted, _SNAPSHOTS))
+    await cluster.create_topic(described(place.topic, wanted, _LOG))
     await _record(cluster, place, wanted.partitions)
     return True
 
@@ -225,8 +216,8 @@ async def _refuse_occupied(cluster: Cluster, topic: TopicDescription, wanted: Wa
         raise LogUnreadable(f"topic {topic.name} holds records of something else; give another topic")
     if topic.partitions != wanted.partitions:
         raise LogUnreadable(
-            f"there is a topic {topic.name} with {topic.partitions} partitions, and {wanted.partitions} were asked for; "
-            "delete it, or give another topic"
+            f"there is a topic {topic.name} with {topic.partitions} partitions, and {wanted.partitions} were asked "
+            "for; delete it, or give another topic"
         )
 
 
@@ -237,8 +228,3 @@ async def _record(cluster: Cluster, place: KafkaPlace, partitions: int) -> None:
         await sender.send([Message(0, -1, 0, DEED_KEY, deed, ())])
     finally:
         await sender.close()
-
-
-def stated(topic: TopicDescription, made: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Give the topic's settings that a log cares for, with their values now."""
-    return [(name, topic.config.get(name, "(not told)")) for name in made]

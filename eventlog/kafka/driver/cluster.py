@@ -32,7 +32,6 @@ from eventlog.log import LogUnavailable
 
 _BATCH_BYTES = 256 << 10
 _FETCH_WAIT_MS = 500
-_METADATA_AGE_MS = 60_000
 _RETRY_MS = 250
 
 
@@ -53,7 +52,7 @@ class Cluster:
         await reach(place, settings)
         cluster = cls(place, settings)
         async with cluster._reported("connect"):
-            await cluster._asking.start()
+            await _start(cluster._asking)
         return cluster
 
     async def close(self) -> None:
@@ -142,7 +141,7 @@ class Cluster:
         consumer = self._consumer()
         try:
             async with self._reported(f"read {topic} {partition}"):
-                await consumer.start()
+                await _start(consumer)
         except BaseException:
             await consumer.stop()
             raise
@@ -157,7 +156,7 @@ class Cluster:
             linger_ms=self._settings.linger_ms,
             max_batch_size=_BATCH_BYTES,
             max_request_size=MESSAGE_BYTES,
-            metadata_max_age_ms=_METADATA_AGE_MS,
+            metadata_max_age_ms=self._settings.metadata_age_ms,
         )
         try:
             async with self._reported("connect a producer"), asyncio.timeout(2 * self._request_s):
@@ -173,7 +172,7 @@ class Cluster:
             auto_offset_reset="none",
             enable_auto_commit=False,
             fetch_max_wait_ms=_FETCH_WAIT_MS,
-            metadata_max_age_ms=_METADATA_AGE_MS,
+            metadata_max_age_ms=self._settings.metadata_age_ms,
         )
 
     def _common(self) -> dict[str, Any]:
@@ -191,14 +190,22 @@ class Cluster:
             yield
         except (TopicAuthorizationFailedError, ClusterAuthorizationFailedError) as error:
             raise forbidden(self._settings, servers, error) from error
-        except (KafkaError, OSError, asyncio.TimeoutError) as error:
+        except (TimeoutError, KafkaError, OSError) as error:
             raise LogUnavailable(
                 f"the Kafka brokers at {servers} cannot be used (to {what}: {reason(error)}); check that they run"
             ) from error
 
 
+async def _start(consumer: AIOKafkaConsumer) -> None:
+    """Start a consumer, and let its tasks begin: one that is stopped before they do raises CancelledError."""
+    await consumer.start()
+    await asyncio.sleep(0)
+
+
 async def read_all(cluster: Cluster, topic: str, partition: int, offset: int, end: int) -> list[Message]:
     """Read a short part of a partition, over a connection for this once. Raises LogUnavailable."""
+    if offset >= end:
+        return []
     reader = await cluster.reader(topic, partition)
     found: list[Message] = []
     try:

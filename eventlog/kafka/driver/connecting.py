@@ -16,6 +16,7 @@ from aiokafka.errors import (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
+from aiokafka.protocol.metadata import MetadataRequest
 
 from eventlog.kafka.place import KafkaPlace
 from eventlog.kafka.settings import KafkaSettings
@@ -57,10 +58,14 @@ async def reach(place: KafkaPlace, settings: KafkaSettings) -> None:
         host, _, port = server.rpartition(":")
         try:
             connection = await create_conn(host.strip("[]"), int(port), **security(settings))
-        except (KafkaError, OSError, asyncio.TimeoutError) as error:
+            try:
+                # A broker that asks for credentials tells its versions to anybody, and no more.
+                await connection.send(MetadataRequest([]))
+            finally:
+                connection.close()
+        except (KafkaError, OSError) as error:
             reasons.append(_unreached(server, settings, error))
         else:
-            connection.close()
             return
     raise min(reasons, key=lambda reason: isinstance(reason, LogUnavailable))
 
@@ -91,6 +96,7 @@ def _unreached(server: str, settings: KafkaSettings, error: BaseException) -> Lo
 
 
 def forbidden(settings: KafkaSettings, servers: str, error: KafkaError) -> LogError:
+    """Give the error for a client that the brokers know and do not allow what it asks."""
     user = f"user {settings.username}" if settings.username else "this client"
     return LogUnreadable(
         f"the Kafka brokers at {servers} do not allow {user} what it needs ({reason(error)}); "

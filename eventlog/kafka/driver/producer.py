@@ -54,7 +54,7 @@ class Producer:
             async with asyncio.timeout(self._delivery_s):
                 for message in messages:
                     futures.append(await self._enqueued(message))  # noqa: PERF401 - those before a failure count too
-        except (KafkaError, asyncio.TimeoutError) as error:
+        except (TimeoutError, KafkaError) as error:
             errors.append(error)
         if futures:
             _, late = await asyncio.wait(futures, timeout=self._delivery_s)
@@ -127,7 +127,7 @@ class Producer:
         try:
             async with asyncio.timeout(0.0 if self._late else self._delivery_s):
                 await self._producer.stop()
-        except (KafkaError, asyncio.TimeoutError):
+        except (TimeoutError, KafkaError):
             await discard(self._producer)
 
 

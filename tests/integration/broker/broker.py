@@ -21,6 +21,7 @@ from tests.integration.broker.runtime import Runtime, find_runtime
 
 READY_S = 90.0
 PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
+DOORS = {"PLAINTEXT": "plain", "SASL_PLAINTEXT": "sasl", "SASL_SSL": "tls"}
 MODULES = "org.apache.kafka.common.security"
 
 
@@ -89,8 +90,10 @@ class Broker:
     def _write_settings(self) -> None:
         key = self._folder / "key.pem"
         subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test broker"]
-            + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(self.certificate)],
+            [
+                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test broker"),
+                *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(self.certificate)),
+            ],
             check=True,
             capture_output=True,
         )
@@ -100,8 +103,7 @@ class Broker:
 
     def _server_settings(self) -> list[str]:
         ports = self._ports
-        doors = (("PLAINTEXT", "plain"), ("SASL_PLAINTEXT", "sasl"), ("SASL_SSL", "tls"))
-        listeners = ",".join(f"{name}://127.0.0.1:{ports[port]}" for name, port in doors)
+        listeners = ",".join(f"{door}://127.0.0.1:{ports[name]}" for door, name in DOORS.items())
         return [
             "process.roles=broker,controller",
             "node.id=1",
@@ -131,8 +133,7 @@ class Broker:
             'unsecuredLoginStringClaim_sub="broker";',
         }
         return [
-            "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-            "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+            f"listener.security.protocol.map=CONTROLLER:PLAINTEXT,{','.join(f'{door}:{door}' for door in DOORS)}",
             f"sasl.enabled.mechanisms={','.join(mechanisms).upper()}",
             *(
                 f"listener.name.{door}.{mechanism}.sasl.jaas.config={module}"

@@ -81,7 +81,7 @@ class Docker:
         self._folder = folder
         self._container: Any = None
 
-    def _made(self, arguments: tuple[str, ...]) -> Any:
+    def _made(self, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401 - imported below
         from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - slow, and of no use without Docker
 
         container = DockerContainer(
@@ -121,7 +121,7 @@ class Docker:
 class _Watched(Server):
     """A container seen as a server, to be waited for."""
 
-    def __init__(self, name: str, log: Path, container: Any) -> None:
+    def __init__(self, name: str, log: Path, container: Any) -> None:  # noqa: ANN401 - docker has no types
         super().__init__(name, [], log)
         self._container = container
 
