@@ -19,8 +19,8 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $@
 
-demo: setup ## the main job on this machine: form a domain, replay the log
-	$(BIN)/python -m bench.demo
+demo: setup ## the main job on this machine: form a domain of 5,040 nodes, replay the log
+	$(BIN)/cliquelog simulate
 
 test: setup ## fast tests; needs no service
 	$(BIN)/pytest -m "not integration"

@@ -26,6 +26,7 @@ class Sizes(msgspec.Struct, frozen=True):
     restart_records: int
     snapshot_records: int
     seconds: float
+    formation_nodes: int
 
 
 @click.command()
@@ -43,6 +44,13 @@ class Sizes(msgspec.Struct, frozen=True):
 )
 @click.option("--seconds", type=float, default=3.0, show_default=True, help="Time per setting of append and effects.")
 @click.option(
+    "--formation-nodes",
+    type=click.IntRange(90),
+    default=1_008,
+    show_default=True,
+    help="The largest formation of negotiate.",
+)
+@click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
@@ -57,11 +65,12 @@ def main(
     restart_records: int,
     snapshot_records: int,
     seconds: float,
+    formation_nodes: int,
     folder: Path,
     as_json: bool,
 ) -> None:
     """Measure PARTS (default: all): append, fold, restart, effects, negotiate."""
-    sizes = Sizes(Shape(cliques, nodes), fold_records, restart_records, snapshot_records, seconds)
+    sizes = Sizes(Shape(cliques, nodes), fold_records, restart_records, snapshot_records, seconds, formation_nodes)
     machine = describe(folder)
     if not as_json:
         click.echo(machine)
@@ -78,7 +87,9 @@ def main(
 
 def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
     # On virtual time, so on an event loop of its own.
-    return negotiate.measure() if part == "negotiate" else asyncio.run(_measure(part, folder, sizes))
+    return (
+        negotiate.measure(sizes.formation_nodes) if part == "negotiate" else asyncio.run(_measure(part, folder, sizes))
+    )
 
 
 async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:

@@ -112,8 +112,11 @@ class Catalogue:
         best, rank = "", (False, -1)
         for known in self._on_node.get(node, {}).values():
             stated = known.stated
-            if clique_of(stated) and (isinstance(stated, DaemonPodSeen), stated.resource_version) > rank:
-                best, rank = clique_of(stated), (isinstance(stated, DaemonPodSeen), stated.resource_version)
+            clique = clique_of(stated)
+            if clique:
+                own = (isinstance(stated, DaemonPodSeen), stated.resource_version)
+                if own > rank:
+                    best, rank = clique, own
         return best
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:

@@ -7,6 +7,7 @@ import click
 
 from controller.exits import explain
 from controller.run_command import run
+from controller.simulate_command import simulate
 from controller.topics_command import topics
 from controller.verify_command import verify
 
@@ -36,10 +37,11 @@ def main() -> None:
 
     \b
     Exit codes: 0 done, 1 a defect, 2 wrong command line, 3 configuration, 4 the log,
-    5 the API server, 6 leadership lost, 7 verify found something.
+    5 the API server, 6 leadership lost, 7 verify or simulate found something, 130 interrupted.
     """
 
 
 main.add_command(run)
+main.add_command(simulate)
 main.add_command(topics)
 main.add_command(verify)

@@ -54,8 +54,8 @@ class FoldMetrics(Protocol):
     def folded(self, partition: int, records: int) -> None:
         """Count folded records."""
 
-    def appended(self, event: str) -> None:
-        """Count an appended record by its event's tag."""
+    def appended(self, event: str, records: int) -> None:
+        """Count appended records by their event's tag."""
 
     def inadmissible(self, decision: str) -> None:
         """Count a decision that had no effect."""
@@ -109,8 +109,8 @@ class Appender:
             if self.trouble is not None:
                 self._logger.info("log writable again")
             self.trouble = None
-            for entry in entries:
-                self._metrics.appended(entry.headers.event_type)
+            for event, records in Counter(entry.headers.event_type for entry in entries).items():
+                self._metrics.appended(event, records)
             return positions
 
     async def pause(self) -> None:

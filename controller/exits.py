@@ -7,7 +7,8 @@
 4  the log cannot be used: not a log, damaged, of a newer version, read-only, full, on a network file system
 5  the API server cannot be used: not reachable, a kind not served, a permission missing
 6  the leadership was lost
-7  `verify` found something
+7  `verify` found something; `simulate`: the domain did not form, or the replay gave another state
+130, 143  `simulate` was ended by SIGINT (Ctrl-C) or SIGTERM
 """
 
 import click

@@ -60,9 +60,9 @@ class Metrics:
         if code == "429":
             self._throttles.labels(resource, verb).inc()
 
-    def appended(self, event: str) -> None:
-        """Count a record that was appended; `event` is its event's tag."""
-        self._appended.labels(event).inc()
+    def appended(self, event: str, records: int) -> None:
+        """Count records that were appended; `event` is their event's tag."""
+        self._appended.labels(event).inc(records)
 
     def folded(self, partition: int, records: int) -> None:
         """Count records that were folded."""

@@ -18,6 +18,7 @@ _PORT_DIGITS = 5
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_LENGTH = 63
 _SUBDOMAIN_LENGTH = 253
+CLIQUE_SIZE_MAX = 18
 
 
 class Listen(click.ParamType):
@@ -82,6 +83,19 @@ class Seconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a number of seconds", param, ctx)
         return seconds
+
+
+class CliqueSize(click.ParamType):
+    """How many nodes one NVLink partition has."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
+        """Read it."""
+        text = str(value)
+        if not (text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= CLIQUE_SIZE_MAX):
+            self.fail(f"{text!r}: a clique of GB200 or GB300 has 1 to {CLIQUE_SIZE_MAX} nodes", param, ctx)
+        return int(text)
 
 
 def kafka_config(command: Command) -> Command:

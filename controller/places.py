@@ -54,6 +54,14 @@ async def open_readonly(
     return log, SqliteSnapshots(log)
 
 
+def size_bytes(place: str) -> int:
+    """Give the size of a log's files, 0 if there are none. Raises LogError if it names no log in a file."""
+    if place.startswith(KAFKA):
+        raise LogUnreadable(f"{place!r} is not in a file, which this command needs: write sqlite:PATH")
+    path = Path(_path(place))
+    return sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
+
+
 async def damage(log: EventLog) -> Sequence[str]:
     """Give what the log's engine finds wrong with its own storage; reads all of it. Kafka's brokers check theirs."""
     return await log.damage() if isinstance(log, SqliteLog) else ()

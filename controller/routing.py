@@ -11,6 +11,9 @@ from msgspec.structs import replace
 from controller.observations import Seen
 from eventlog.events import CdcSeen, DaemonPodSeen, DaemonSetSeen, DomainSeen, NodeSeen
 
+IN_A_CLIQUE = (NodeSeen, DaemonPodSeen, CdcSeen)
+"""Made once: a union that is written where it is asked for is built anew each time, a million times in a formation."""
+
 
 def for_key(seen: Seen, key: str, domain: str) -> Seen:
     """Give what is recorded of the observation under `key`: a clique needs nothing of a domain's status."""
@@ -44,4 +47,4 @@ def domain_of(seen: Seen) -> str:
 
 def clique_of(seen: Seen) -> str:
     """Give the clique that the observation is about; empty if it is about none, or it is not known."""
-    return seen.clique if isinstance(seen, NodeSeen | DaemonPodSeen | CdcSeen) else ""
+    return seen.clique if isinstance(seen, IN_A_CLIQUE) else ""

@@ -3,8 +3,9 @@
 import math
 
 import msgspec
+from msgspec.structs import replace
 
-from controller.pacing import History, Pace, earliest
+from controller.pacing import History, Pace, earliest, wanted
 from projections.effects import AnyEffect, PostEvent, WriteCdc
 
 
@@ -33,10 +34,18 @@ class Hold(msgspec.Struct, frozen=True):
         return seen >= self.version
 
 
+class Sent(msgspec.Struct, frozen=True):
+    """What was sent last: the effect, since when its oldest change had waited, and the history before it."""
+
+    effect: AnyEffect
+    since: float
+    history: History
+
+
 class Slot(msgspec.Struct):
     """The state of one object. `since` is when the oldest change that is not yet written was wanted.
 
-    `in_flight` says that a write or a read is out; `sent` is the effect that was last sent and its `since`. `futile` is
+    `in_flight` says that a write or a read is out; `sent` is what was last sent. `futile` is
     an effect that the server took for no change: as long as the same is wanted, it is not sent again. `doubt` says that
     a live read has to come first. `not_before` and `attempts` are the back-off's. `scheduled` is the (due, rank) that
     the queue holds for the slot, `ticket` the number of that entry: older entries are void.
@@ -47,7 +56,7 @@ class Slot(msgspec.Struct):
     position: str = ""
     since: float | None = None
     in_flight: bool = False
-    sent: tuple[AnyEffect, float] | None = None
+    sent: Sent | None = None
     futile: AnyEffect | None = None
     hold: Hold | None = None
     doubt: bool = False
@@ -58,8 +67,14 @@ class Slot(msgspec.Struct):
     ticket: int = 0
 
     def want(self, now: float, owner: str, effect: AnyEffect, position: str) -> None:
-        """Take the newest effect; an older one that was not sent is forgotten."""
+        """Take the newest effect; an older one that was not sent is forgotten.
+
+        One that was early has not aged: somebody waits for the news only now, and more of it is likely to come.
+        """
+        if self.effect is not None and _is_early(self.effect) and not _is_early(effect):
+            self.since = None
         self.owner, self.effect, self.position = owner, effect, position
+        self.history = wanted(self.history, effect, now)
         if self.hold and self.hold.released_by(effect):
             self.hold = None
         if self.futile is not None and effect != self.futile:
@@ -81,12 +96,16 @@ class Slot(msgspec.Struct):
 
     def unsend(self) -> None:
         """Count the change that was sent as not written; with doubt or a hold, what was out was only a read."""
-        if self.effect is not None and self.sent is not None and not (self.doubt or self.hold):
-            self.since = self.sent[1] if self.since is None else min(self.since, self.sent[1])
+        if self.sent is None or self.doubt or self.hold:
+            return
+        before = self.sent.history
+        self.history = replace(before, expected=self.history.expected, joined=self.history.joined)
+        if self.effect is not None:
+            self.since = self.sent.since if self.since is None else min(self.since, self.sent.since)
 
     def question(self) -> None:
         """Ask for a live read before the next write. An Event needs none: its name stands for all that it says."""
-        self.doubt = self.sent is not None and not isinstance(self.sent[0], PostEvent)
+        self.doubt = self.sent is not None and not isinstance(self.sent.effect, PostEvent)
 
     def due(self, pace: Pace) -> float | None:
         """Give the earliest time for the next write or read; None if there is nothing to do."""
@@ -104,3 +123,7 @@ class Slot(msgspec.Struct):
     def rank(self) -> int:
         """Give the class of urgency: complete cliques come first (rule 7)."""
         return 0 if isinstance(self.effect, WriteCdc) and self.effect.complete else 1
+
+
+def _is_early(effect: AnyEffect) -> bool:
+    return isinstance(effect, WriteCdc) and effect.early

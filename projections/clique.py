@@ -64,7 +64,7 @@ class Pod(msgspec.Struct, frozen=True):
 
 
 class Cdc(msgspec.Struct, frozen=True):
-    """The CDC as last observed; `rows` by node name."""
+    """The CDC as last observed; `rows` by node name, `position` the place in the log that our last write named."""
 
     namespace: str
     name: str
@@ -73,6 +73,7 @@ class Cdc(msgspec.Struct, frozen=True):
     rows: dict[str, Row]
     waiting: tuple[str, ...]
     terminating: bool
+    position: str
 
 
 class DaemonSet(msgspec.Struct, frozen=True):
@@ -209,6 +210,20 @@ def is_member(state: CliqueState, domain: str, node: str) -> bool:
     """Say whether the node belongs to the domain: by its label, a daemon pod, or a row that another writer placed."""
     membership = state.domains[domain]
     return labelled(state, domain, node) or has_pod(membership, node) or row_is_evidence(membership, node)
+
+
+def lacks_index(state: CliqueState, domain: str) -> bool:
+    """Say whether some member holds no index; asked for each change, so it is cheaper than `members`."""
+    membership = state.domains[domain]
+    holders = {node for node, held in membership.holdings.items() if held.active}
+    return (
+        any(node.domain == domain and name not in holders for name, node in state.nodes.items())
+        or any(pod.node not in holders for pod in membership.pods.values())
+        or (
+            membership.cdc is not None
+            and any(node not in holders and row_is_evidence(membership, node) for node in membership.cdc.rows)
+        )
+    )
 
 
 def members(state: CliqueState, domain: str) -> list[str]:

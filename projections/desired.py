@@ -61,7 +61,8 @@ def _write(state: CliqueState, domain: str, clique: str, settings: Settings) -> 
     rows = desired_rows(state, domain)
     waiting = waiting_line(membership)
     observed = cdc.rows if cdc is not None else {}
-    if rows == observed and waiting == (cdc.waiting if cdc is not None else ()):
+    told = cdc.waiting if cdc is not None else ()
+    if rows == observed and waiting == told:
         return None
     return WriteCdc(
         Target(CDCS, cdc.namespace if cdc is not None else settings.namespace, f"{domain}.{clique}"),
@@ -72,7 +73,8 @@ def _write(state: CliqueState, domain: str, clique: str, settings: Settings) -> 
         tuple(sorted(rows.values(), key=_by_index)),
         waiting,
         _owner(membership, settings),
-        complete=_is_complete(state, domain, rows),
+        complete=_is_complete(state, domain, rows, observed),
+        early=waiting == told and _is_early(rows, observed),
     )
 
 
@@ -88,8 +90,24 @@ def _owner(membership: Membership, settings: Settings) -> OwnerRef | None:
     return OwnerRef("DaemonSet", daemon_set.name, daemon_set.uid)
 
 
-def _is_complete(state: CliqueState, domain: str, rows: dict[str, Row]) -> bool:
-    """Say whether every member that can have a row has one that is Ready."""
+def _is_early(rows: dict[str, Row], observed: dict[str, Row]) -> bool:
+    """Say whether the rows differ from those observed only by new ones without an address."""
+    news = [row for node, row in rows.items() if row != observed.get(node)]
+    return observed.keys() <= rows.keys() and not any(row.ip or row.node in observed for row in news)
+
+
+def _is_complete(state: CliqueState, domain: str, rows: dict[str, Row], observed: dict[str, Row]) -> bool:
+    """Say whether the write brings the last of what a gang waits for, so that it should not wait.
+
+    That is the last Ready row of the members that can have one; and, before, the last address, without which that
+    daemon does not begin to get ready.
+    """
+    if not all(row.ip for row in rows.values()):
+        return False  # the usual case while a clique fills, so it is asked before what must be searched for
     waiting = state.domains[domain].waiting
     expected = [node for node in members(state, domain) if node not in waiting]
-    return bool(expected) and all(node in rows and rows[node].status == READY for node in expected)
+    if not expected or not all(node in rows for node in expected):
+        return False
+    if all(rows[node].status == READY for node in expected):
+        return True
+    return any(node not in observed or observed[node].ip != rows[node].ip for node in expected)

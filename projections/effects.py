@@ -38,7 +38,8 @@ class OwnerRef(msgspec.Struct, frozen=True):
 class WriteCdc(Effect, frozen=True, tag="write-cdc"):
     """Create the CDC (`uid` empty) or replace its rows and the list of those who wait.
 
-    `complete` says that every expected row is in and Ready, so that nobody gains by waiting for more. `rows` are
+    `complete` says that it brings the last of what a gang waits for, so that nobody gains by waiting for more; `early`
+    that it only adds rows without an address, whose daemons do not run yet, so that nobody waits for it. `rows` are
     sorted by index, rows that another writer placed and that are not ours to judge included.
     """
 
@@ -48,6 +49,7 @@ class WriteCdc(Effect, frozen=True, tag="write-cdc"):
     waiting: tuple[str, ...] = ()
     owner: OwnerRef | None = None
     complete: bool = False
+    early: bool = False
 
 
 class WriteStatus(Effect, frozen=True, tag="write-status"):

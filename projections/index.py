@@ -13,7 +13,16 @@ whatever the log says, so none of them takes steps in proportion to it.
 from msgspec.structs import replace
 
 from eventlog.events import Decision, IndexAdopted, IndexAssigned, IndexRefused, IndexReleased, Row
-from projections.clique import CliqueState, Holding, Membership, chooses_itself, is_member, members, row_is_dead
+from projections.clique import (
+    CliqueState,
+    Holding,
+    Membership,
+    chooses_itself,
+    is_member,
+    lacks_index,
+    members,
+    row_is_dead,
+)
 from projections.settings import Settings
 
 
@@ -214,6 +223,8 @@ def _propose_adoptions(draft: _Draft, domain: str, capacity: int) -> None:
 
 def _propose_assignments(draft: _Draft, domain: str, capacity: int) -> None:
     waiting = draft.state.domains[domain].waiting
+    if not waiting and not lacks_index(draft.state, domain):
+        return
     line = sorted(waiting, key=lambda node: (waiting[node], node))
     newcomers = [node for node in members(draft.state, domain) if node not in waiting]
     for node in [*line, *newcomers]:

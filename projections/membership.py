@@ -101,7 +101,9 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
         rows,
         event.waiting,
         terminating=event.terminating,
+        position=event.position,
     )
+    membership = _with_reused_addresses(membership, cdc)
     holdings = membership.holdings
     changes = {
         node: replace(holding, shown_to=shown_to)
@@ -115,6 +117,25 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
     tombstones = _with_addresses(membership, cdc)
     changed = amended(membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, tombstones=tombstones)
     return pruned(with_domain(state, event.domain, changed), event.domain)
+
+
+def _with_reused_addresses(membership: Membership, cdc: Cdc) -> Membership:
+    """Take an address as alive again with which another writer has just placed a row that was not there before.
+
+    Addresses are used again, and an upstream daemon's row may come before any event of its pod. That it names no other
+    place in the log says that the write was not ours: ours may come late, for the dead one. If it was the dead daemon's
+    own last write after all, the row has no pod, which a list of pods proves in the end.
+    """
+    known = membership.cdc
+    if known is None or known.uid != cdc.uid or known.position != cdc.position or not membership.tombstones:
+        return membership
+    before = {(row.node, row.ip) for row in known.rows.values()}
+    new = {(row.node, row.ip) for row in cdc.rows.values() if row.ip} - before
+    used = [t for t in membership.tombstones if (t.node, t.ip) in new and t.resource_version < cdc.resource_version]
+    if not used:
+        return membership
+    kept = (replace(stone, ip="") if stone in used else stone for stone in membership.tombstones)
+    return amended(membership, tombstones=tuple(stone for stone in kept if stone.uid or stone.ip))
 
 
 def _with_addresses(membership: Membership, cdc: Cdc) -> tuple[Tombstone, ...]:

@@ -23,7 +23,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from kube.clock import Clock
+from kube.names import CDCS
 from simulation.cores import Cores
+from simulation.costs import Costs
 from simulation.store import Refused
 
 RETRY_AFTER_MAX_S = 32
@@ -112,16 +114,19 @@ class Drops:
             self.retry_after_s -= 1
 
 
-def middleware(capacity: Capacity) -> Middleware:
+def middleware(capacity: Capacity, costs: Costs) -> Middleware:
     """Give the HTTP shell: a watch takes a seat for its start only, as in the real server."""
+    cdcs = f"/{CDCS.plural}"
 
     @web.middleware
     async def limited(request: web.Request, handler: Handler) -> web.StreamResponse:
+        is_write = request.method != "GET" and cdcs in request.path
+        work_s = costs.clique_s if is_write else costs.pod_s
         if request.query.get("watch") in {"1", "true"}:
-            async with capacity.seat():
+            async with capacity.seat(work_s):
                 pass
             return await handler(request)
-        async with capacity.seat():
+        async with capacity.seat(work_s):
             return await handler(request)
 
     return limited

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import math
 import random
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -90,6 +91,8 @@ class NegotiatingDaemon:
         self._seen = Told(0, None)
         self._written: Object | None = None
         self._queue: WorkQueue | None = None
+        self._watches_clique = False
+        self._watches_pod = False
 
     async def run(self) -> None:
         """Live. It returns at once for a pod without a clique, whose daemon writes nothing."""
@@ -99,32 +102,30 @@ class NegotiatingDaemon:
         if not self._clique:
             return
         law = exponential(settings.first_retry_s, settings.longest_retry_s)
-        async with asyncio.TaskGroup() as tasks:
-            queue = WorkQueue(self._clock, jittered(law, settings.jitter, self._rng.random), tasks)
-            queue.add("clique", self._ensure_exists)
-            self._queue = queue
-            clique = await self._fill_cache(CDCS, self.cdc)
-            if clique is not None:
-                self.clique_told(Told(version_of(clique), clique))
-            self.pod_told(await self._fill_cache(PODS, self._pod["metadata"]["name"]) or self._pod)
-            await queue.run()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await self._work(WorkQueue(self._clock, jittered(law, settings.jitter, self._rng.random), tasks))
+        finally:
+            self._queue = None  # What is delivered after the end is heard by nobody.
+
+    async def _work(self, queue: WorkQueue) -> None:
+        queue.add("clique", self._ensure_exists)
+        self._queue = queue
+        await self._fill_cache(self._open_clique())
+        await self._fill_cache(self._open_pod())
+        await queue.run()
 
     @property
     def cdc(self) -> str:
         """The name of the CDC that the daemon looks at."""
         return f"{self._domain}.{self._clique}"
 
-    @property
-    def listens(self) -> bool:
-        """Whether the daemon's informers have begun."""
-        return self._queue is not None
-
     def clique_told(self, told: Told) -> None:
         """Hear what the watch tells of the CDC.
 
         A version that has the daemon's row as it should be queues nothing: the item would find nothing to do.
         """
-        if self._queue is None or told.version <= self._seen.version:
+        if self._queue is None or not self._watches_clique or told.version <= self._seen.version:
             return
         self._seen = told
         own = row_of(told.clique, self._node) if told.clique is not None else None
@@ -133,10 +134,9 @@ class NegotiatingDaemon:
 
     def pod_told(self, pod: Object) -> None:
         """Hear what the watch tells of the daemon's own pod."""
-        if version_of(pod) >= version_of(self._pod):
+        if self._queue is not None and self._watches_pod and version_of(pod) >= version_of(self._pod):
             self._pod = pod
-            if self._queue is not None:
-                self._queue.add("pod", self._report)
+            self._queue.add("pod", self._report)
 
     async def say_farewell(self) -> None:
         """Try once to take the row out, as a daemon does that is asked to stop; what is refused is left to others."""
@@ -157,19 +157,27 @@ class NegotiatingDaemon:
             else:
                 return
 
-    async def _fill_cache(self, resource: Resource, name: str) -> Object | None:
-        """Open an informer of one object, and give the object when client-go has noticed that it is filled.
+    async def _open_clique(self) -> None:
+        clique = await self._opened(CDCS, self.cdc)
+        self._watches_clique = True
+        if clique is not None:
+            self.clique_told(Told(version_of(clique), clique))
 
-        The GET stands for the list by which the watch of that one object begins; see `simulation.negotiation` for what
-        becomes of the watch.
-        """
+    async def _open_pod(self) -> None:
+        pod = await self._opened(PODS, self._pod["metadata"]["name"])
+        self._watches_pod = True
+        if pod is not None:
+            self.pod_told(pod)
+
+    async def _fill_cache(self, informer: Awaitable[None]) -> None:
+        """Open an informer, and return when client-go has noticed that it is filled."""
         began_s, poll_s = self._clock.monotonic(), self._settings.sync_poll_s
-        found = await self._opened(resource, name)
+        await informer
         took_s = self._clock.monotonic() - began_s
         await self._clock.sleep(max(1, math.ceil(took_s / poll_s)) * poll_s - took_s)
-        return found
 
     async def _opened(self, resource: Resource, name: str) -> Object | None:
+        """Ask for one object: this stands for the list by which the watch of that object begins."""
         pause = exponential(*self._settings.reflector_s)
         failures = 0
         while True:

@@ -81,8 +81,7 @@ class Negotiation:
     def _see_cdc(self, tasks: asyncio.TaskGroup, cdc: Object, gone: bool) -> None:
         told = Told(version_of(cdc), None if gone else cdc)
         for daemon in self._of_cdc[cdc["metadata"]["name"]].values():
-            if daemon.listens:
-                tasks.create_task(self._later(partial(daemon.clique_told, told)))
+            tasks.create_task(self._later(partial(daemon.clique_told, told)))
 
     async def _later(self, tell: Callable[[], None]) -> None:
         await self._deliver()

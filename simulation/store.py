@@ -5,8 +5,8 @@ a finalizer turns a deletion into a mark; a resourceVersion that is not in the h
 "from now on" (failure case B21); an object that stops matching a selector is DELETED for who watches with it.
 Invariant: stored objects are never changed in place, so a snapshot is a copy of the table.
 
-What it lacks, on purpose: admission, schemas, defaults, garbage collection, grace periods, generateName. The history
-grows until `compact` is called.
+What it lacks, on purpose: schemas and defaults (`simulation.schema` has those of custom resources), admission, garbage
+collection (`simulation.collector`), grace periods, generateName. The history grows until `compact` is called.
 """
 
 import time
@@ -51,6 +51,10 @@ Listener = Callable[[Resource, Change], None]
 """Told of each change, in the write itself."""
 
 
+Admit = Callable[[Resource, Object | None, Object], Object]
+"""Takes an object before and after a write, and gives what is stored (`simulation.schema`). Raises Refused."""
+
+
 class Store:
     """All objects of a fixed set of kinds."""
 
@@ -64,6 +68,7 @@ class Store:
         self._oldest = 1
         self._clock = clock
         self._uids = uids
+        self._admit: Admit | None = None
         self._listeners: list[Listener] = []
         self._objects: dict[Resource, dict[Key, Object]] = {resource: {} for resource in resources}
         self._history: dict[Resource, list[Change]] = {resource: [] for resource in resources}
@@ -71,6 +76,10 @@ class Store:
     def subscribe(self, listener: Listener) -> None:
         """Tell the listener of every change from now on."""
         self._listeners.append(listener)
+
+    def guard(self, admit: Admit) -> None:
+        """Let every object pass this before it is stored, from now on."""
+        self._admit = admit
 
     def snapshot(self, selector: Selector) -> list[Object]:
         """Give the objects that match now, in the order of their keys."""
@@ -102,6 +111,8 @@ class Store:
         new = {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         if resource in self.with_status:
             new.pop("status", None)
+        if self._admit is not None:
+            new = self._admit(resource, None, new)
         return self._commit(resource, key, None, new)
 
     def update(self, resource: Resource, key: Key, subresource: str, edit: Callable[[Object], Json]) -> Object:
@@ -123,6 +134,8 @@ class Store:
             if resource in self.with_status:
                 after.pop("status", None)
                 after |= {"status": before["status"]} if "status" in before else {}
+        if self._admit is not None:
+            after = self._admit(resource, before, after)
         if after == before:
             return before
         if _payload(after) != _payload(before):

@@ -150,6 +150,9 @@ class _Run:
         recovered_s = await self._become_quiet()
         stop.set()
         await asyncio.wait(controllers)
+        for task in around:
+            if task.done():
+                task.result()  # A stand-in that fails is a defect of the simulation.
         for task in [*around, *controllers]:
             task.cancel()
         await self._judge(rows)
@@ -288,12 +291,13 @@ class _Run:
             for told in history.lost(acknowledged, records):
                 self._violate(told)
         for partition, its in records.items():
-            writes = [
-                (int(position.partition("/")[2]), cdc)
-                for position, cdc in rows.writes
-                if int(position.partition("/")[0]) == partition
+            here = f"{partition}/"
+            writes = [(int(at.removeprefix(here)), cdc) for at, cdc in rows.writes if at.startswith(here)]
+            suspicions = [
+                (int(one.position.removeprefix(here)), one) for one in rows.suspicions if one.position.startswith(here)
             ]
-            for told in history.unexplained(its, self._older.get(partition, []), writes, self._settings):
+            snapshots = self._older.get(partition, [])
+            for told in history.unexplained(its, snapshots, writes, suspicions, self._settings):
                 self._violate(told)
 
 

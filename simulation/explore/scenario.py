@@ -103,7 +103,8 @@ class Plan(msgspec.Struct, frozen=True):
         ]
         return cls(
             cliques=tuple(rng.randrange(cliques) if rng.random() < 0.95 else NO_FABRIC for _ in range(machines)),
-            capacity=rng.choice((machines, machines, 18, max(1, machines - 2))),
+            # Upstream's daemons have no line to wait in: in a full clique they take the first index that they see free.
+            capacity=18 if upstream else rng.choice((machines, machines, 18, max(1, machines - 2))),
             partitions=rng.choice((1, 2, 3)),
             controllers=rng.choice((1, 1, 1, 1, 2, 2, 3)),
             leases=rng.random() < 0.2,

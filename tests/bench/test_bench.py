@@ -59,6 +59,7 @@ async def test_the_fold_is_measured_over_all_records_of_the_log(tmp_path: Path) 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_runs_and_prints_its_figures_as_json(part: str, tmp_path: Path) -> None:
     sizes = ["--cliques", "2", "--nodes", "3", "--fold-records", "400", "--restart-records", "400"]
+    sizes += ["--formation-nodes", "90"]
     place = ["--snapshot-records", "30", "--seconds", "0.01", "--folder", str(tmp_path), "--json"]
     result = CliRunner().invoke(main, [part, *sizes, *place], catch_exceptions=False)
     assert result.exit_code == 0

@@ -37,8 +37,8 @@ class Counts:
     def folded(self, partition: int, records: int) -> None:  # noqa: ARG002
         self.records += records
 
-    def appended(self, event: str) -> None:
-        self.appends.append(event)
+    def appended(self, event: str, records: int) -> None:
+        self.appends.extend([event] * records)
 
     def inadmissible(self, decision: str) -> None:
         self.refused.append(decision)

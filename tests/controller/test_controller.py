@@ -51,9 +51,7 @@ KINDS = (
     *(names.LEASES, names.EVENTS),
 )
 WITH_STATUS = {names.NODES, names.PODS, names.COMPUTE_DOMAINS, names.DAEMON_SETS}
-QUICK = Pace(
-    create_gather_s=0.05, quiet_s=0.2, first_wait_s=0.05, max_wait_s=0.1, complete_gap_s=0.02, status_gap_s=0.1
-)
+QUICK = Pace(early_gather_s=0.05, quiet_s=0.2, first_wait_s=0.05, max_wait_s=0.1, complete_gap_s=0.02, status_gap_s=0.1)
 PARTITIONS = 4
 
 Rows = dict[str, tuple[int, str, str]]

@@ -10,7 +10,7 @@ def used() -> Metrics:
     metrics = Metrics()
     metrics.request("pods", "get", "429", 0.1)
     metrics.request("pods", "get", "2xx", 0.1)
-    metrics.appended("pod-seen")
+    metrics.appended("pod-seen", 1)
     metrics.folded(3, 10)
     metrics.inadmissible("index-assigned")
     metrics.relist("pods", "start")

@@ -27,6 +27,7 @@ from kube.client import (
 from kube.envelopes import ListPage, Status, WatchEvent
 from kube.objects import ComputeDomainClique, Node
 from kube.status import from_status
+from tests.kube.schema_contract import SchemaContract
 
 NAMESPACE = "default"
 LABEL = "contract.cliquelog.dev/run"
@@ -95,7 +96,7 @@ def told(seen: list[WatchEvent]) -> list[tuple[str, str]]:
     ]
 
 
-class ClientContract:
+class ClientContract(SchemaContract):
     """What every client and server must do."""
 
     async def test_a_list_in_pages_gives_each_object_once_and_one_resource_version(self, client: KubeClient) -> None:

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from aiohttp import web
 from kubernetes_asyncio.client import Configuration
@@ -12,12 +13,17 @@ from kube.clock import SystemClock
 from kube.credentials import Credentials
 from kube.transport import HttpKubeClient, Timeouts
 from simulation.api import Api
+from simulation.schema import load
 from simulation.store import Store
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 
 
 def api_of(resources: Sequence[Resource], with_status: Collection[Resource] = ()) -> Api:
     """Give a simulated server of these kinds, on the machine's clock."""
-    return Api(Store(resources, with_status, SystemClock(), lambda: str(uuid.uuid4())))
+    store = Store(resources, with_status, SystemClock(), lambda: str(uuid.uuid4()))
+    store.guard(load(CRDS).admit)
+    return Api(store)
 
 
 class Fixed:

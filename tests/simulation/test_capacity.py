@@ -14,14 +14,38 @@ async def ask(capacity: Capacity, clock: VirtualClock, done: list[float]) -> Non
         done.append(clock.monotonic())
 
 
-async def test_requests_are_worked_on_as_cores_are_free() -> None:
+async def test_requests_share_the_cores() -> None:
     clock, done = VirtualClock(0), list[float]()
     capacity = Capacity(Limits(seats=10, cores=2, work_s=1.0), clock)
     async with asyncio.TaskGroup() as group:
         for _ in range(5):
             group.create_task(ask(capacity, clock, done))
         await clock.advance(10)
-    assert done == [1.0, 1.0, 2.0, 2.0, 3.0]
+    assert done == pytest.approx([2.5] * 5), "the cores are shared out evenly"
+
+
+async def test_a_request_takes_the_work_that_is_stated_for_it() -> None:
+    clock, done = VirtualClock(0), list[float]()
+    capacity = Capacity(Limits(cores=1, work_s=1.0), clock)
+
+    async def ask_for_more() -> None:
+        async with capacity.seat(4.0):
+            done.append(clock.monotonic())
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask_for_more())
+        await clock.advance(10)
+    assert done == [4.0]
+
+
+async def test_work_without_a_seat_shares_the_cores_with_requests() -> None:
+    clock, done = VirtualClock(0), list[float]()
+    capacity = Capacity(Limits(seats=1, queue=0, cores=1, work_s=1.0), clock)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(capacity.work(9.0))
+        group.create_task(ask(capacity, clock, done))
+        await clock.advance(10)
+    assert done == [2.0]
 
 
 async def test_what_finds_neither_seat_nor_place_is_throttled() -> None:

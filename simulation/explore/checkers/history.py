@@ -14,6 +14,7 @@ from projections.desired import clique_effects
 from projections.invariants import indices_are_unique
 from projections.partition import PartitionFold
 from projections.settings import Settings
+from simulation.explore.checkers.rows import Suspicion
 from simulation.store import Object
 
 
@@ -30,12 +31,14 @@ def unexplained(
     records: Sequence[Record],
     snapshots: Sequence[StoredSnapshot],
     writes: Sequence[tuple[int, Object]],
+    suspicions: Sequence[tuple[int, Suspicion]],
     settings: Settings,
 ) -> Iterator[str]:
-    """Replay one partition; give the snapshots and CDC writes that it does not account for.
+    """Replay one partition; give the snapshots and CDC writes that it does not account for, and confirmed suspicions.
 
-    `snapshots` and `writes` are those of this partition; a write's number is the offset that it names.
+    All are those of this partition; the number of a write or a suspicion is the offset that it names.
     """
+    due_suspicions = sorted(suspicions, key=lambda one: one[0])
     due_snapshots = sorted(snapshots, key=lambda one: one.next_offset)
     due_writes = sorted(writes, key=lambda one: one[0])
     fold = PartitionFold()
@@ -50,8 +53,18 @@ def unexplained(
                 yield f"replay: the snapshot up to offset {offset + 1} is not what a replay gives"
         while due_writes and due_writes[0][0] == offset:
             yield from _unaccounted(fold, due_writes.pop(0)[1], offset, settings)
+        while due_suspicions and due_suspicions[0][0] == offset:
+            yield from _confirmed(fold, due_suspicions.pop(0)[1])
     for late in due_writes:
         yield f"explanation: a CDC names offset {late[0]}, which the log does not have"
+
+
+def _confirmed(fold: PartitionFold, suspicion: Suspicion) -> Iterator[str]:
+    """Give what is suspected, if the log knew of the pod by then."""
+    cliques = (state for state in fold.aggregates.values() if isinstance(state, CliqueState))
+    pods = (membership.pods.get(suspicion.pod) for clique in cliques for membership in clique.domains.values())
+    if any(pod is not None and pod.ip == suspicion.address for pod in pods):
+        yield suspicion.told
 
 
 def _unaccounted(fold: PartitionFold, cdc: Object, offset: int, settings: Settings) -> Iterator[str]:

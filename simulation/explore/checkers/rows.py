@@ -5,6 +5,10 @@ back behind a newer one.
 
 "Ours" is a change that names another place in the log; other writers may do as they like, and only what we write is
 judged. A daemon lives while its pod is there, is not being deleted, has not failed, and has the row's address.
+
+Where the daemons write rows too, a row can come to us before any event of the pod that it is of: then nobody can know
+that it is alive. So those findings are suspicions, which the log decides: did it know of the pod at the place that the
+write names?
 """
 
 from collections.abc import Callable
@@ -25,6 +29,15 @@ class Shown(msgspec.Struct, frozen=True):
     address: str
 
 
+class Suspicion(msgspec.Struct, frozen=True):
+    """A violation if the log knew of this pod with this address at the place that the write names."""
+
+    position: str
+    pod: str
+    address: str
+    told: str
+
+
 Alive = dict[tuple[str, str], str]
 """Living daemons: the UIDs of their pods by node and address."""
 
@@ -33,11 +46,12 @@ class RowChecker:
     """Follows all CDCs of a store."""
 
     def __init__(self, store: Store, capacity: int, found: Callable[[str], None]) -> None:
-        """Watch the store; tell `found` each violation."""
+        """Watch the store; tell `found` each violation that needs no judgement."""
         self._store = store
         self._capacity = capacity
         self._found = found
         self._shown: dict[Shown, int] = {}
+        self.suspicions: list[Suspicion] = []
         self.writes: list[tuple[str, Object]] = []
         """Our writes: the place in the log that each names, and the CDC as written."""
         store.subscribe(self._observe)
@@ -74,16 +88,19 @@ class RowChecker:
 
     def _living(self, alive: Alive, before: Object, after: Object) -> None:
         rows = _rows(after)
+        position = _position(after)
         for node, row in _rows(before).items():
-            if node not in rows and (node, row["ipAddress"]) in alive:
-                self._found(f"live rows: {_name(after)} loses the row of {node}, whose daemon lives")
+            pod = alive.get((node, row["ipAddress"]))
+            if node not in rows and pod is not None:
+                told = f"live rows: {_name(after)} loses the row of {node}, whose daemon lives"
+                self.suspicions.append(Suspicion(position, pod, row["ipAddress"], told))
         for node, row in rows.items():
             if (node, row["ipAddress"]) in alive:
                 was = self._shown.get(_daemon(after, row, alive), row["index"])
                 if was != row["index"]:
-                    self._found(
-                        f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
-                    )
+                    told = f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
+                    pod = alive[node, row["ipAddress"]]
+                    self.suspicions.append(Suspicion(position, pod, row["ipAddress"], told))
 
     def _alive(self, cdc: Object) -> Alive:
         """Give the clique's living daemons; none if the domain is going.

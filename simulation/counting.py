@@ -1,33 +1,30 @@
-"""Counts the requests that a simulated API server gets."""
+"""Counts the answers of a simulated API server."""
 
 from collections import Counter
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from kube.names import CDCS
 from simulation.store import Refused
 
 
-class Requests:
-    """What was asked: `refusals` by HTTP status; `cdc_writes`: the writes of CDCs that were carried out."""
+class Answers:
+    """How many requests were answered with each HTTP status."""
 
     def __init__(self) -> None:
-        self.refusals: Counter[int] = Counter()
-        self.cdc_writes = 0
+        self.by_status: Counter[int] = Counter()
 
     def middleware(self) -> Middleware:
-        """Give the middleware that counts."""
+        """Give the middleware that counts; it must stand before those that refuse."""
 
         @web.middleware
         async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
             try:
                 answer = await handler(request)
             except Refused as refused:
-                self.refusals[refused.code] += 1
+                self.by_status[refused.code] += 1
                 raise
-            if request.method != "GET" and f"/{CDCS.plural}" in request.path:
-                self.cdc_writes += 1
+            self.by_status[answer.status] += 1
             return answer
 
         return count

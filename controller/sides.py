@@ -1,0 +1,127 @@
+"""Who gives the daemons of a simulated cluster their rows: our controller, or a strategy to compare with it."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import click
+
+from controller.child import Controller, Usage, environment_without
+from controller.manifests import DaemonDeployment, daemon_set
+from controller.run_command import run
+from kube.names import DAEMON_SETS
+from kube.transport import connect
+from simulation.central_queue import CentralQueue, CentralSettings
+from simulation.negotiating_daemon import DaemonSettings
+from simulation.negotiation import Negotiation
+from simulation.strategy import Strategy
+from simulation.world import NAMESPACE, World
+
+STRATEGIES = ("cliquelog", "negotiate", "central-queue")
+IMAGE = "registry.invalid/compute-domain-daemon:simulated"
+
+
+class Side(Protocol):
+    """One of them; use with `async with`. `usage` is what a process of its own took, once it has ended."""
+
+    usage: Usage
+
+    async def __aenter__(self) -> Self:
+        """Begin."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End."""
+
+    async def watch(self) -> None:
+        """Work until cancelled; what is raised ends the simulation."""
+
+    def domain_created(self, uid: str) -> None:
+        """Do what has to be done before daemons can come."""
+
+
+class Ours:
+    """The real `cliquelog run`. The daemons are ours, so rows come before the pods (rule 6)."""
+
+    def __init__(self, log: str, kubeconfig: str, output: Path) -> None:
+        """`output` takes what it says."""
+        options = {
+            "--log": log,
+            "--kubeconfig": kubeconfig,
+            "--namespace": NAMESPACE,
+            "--image-name": IMAGE,
+            "--daemons": "cliquelog",
+            "--http-endpoint": "127.0.0.1:0",
+        }
+        # The variables of whoever simulates are not meant.
+        taken = {str(option.envvar) for option in run.params if isinstance(option, click.Option) and option.envvar}
+        words = [word for option in options.items() for word in option]
+        self._controller = Controller(words, environment_without(taken), output)
+        self.usage = self._controller.usage
+
+    async def __aenter__(self) -> Self:
+        """Start it, and wait until it acts. Raises Failure."""
+        await self._controller.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        await self._controller.__aexit__(kind, error, trace)
+        self.usage = self._controller.usage
+
+    async def watch(self) -> None:
+        """Return never, unless it ends by itself. Raises Failure then."""
+        await self._controller.watch()
+
+    def domain_created(self, uid: str) -> None:
+        """Leave it to the controller."""
+
+
+class Others:
+    """A simulated strategy, in this process, over HTTP too. Who is simulated there makes no DaemonSet."""
+
+    def __init__(self, name: str, world: World, kubeconfig: str) -> None:
+        """`name` is one of STRATEGIES, but for ours."""
+        self.usage = Usage(0.0, 0)
+        self._strategy = _strategy(name, world)
+        self._world = world
+        self._kubeconfig = kubeconfig
+
+    async def __aenter__(self) -> Self:
+        """Do nothing yet."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing: what it had is closed when its work ends."""
+
+    async def watch(self) -> None:
+        """Give rows until cancelled."""
+        client = await connect(self._kubeconfig, None)
+        try:
+            await self._strategy.run(client)
+        finally:
+            await client.close()
+
+    def domain_created(self, uid: str) -> None:
+        """Make the domain's DaemonSet, of daemons that write their rows themselves or have them written."""
+        deployment = DaemonDeployment(namespace=NAMESPACE, image=IMAGE, capacity=18, verbosity=2)
+        self._world.store.create(DAEMON_SETS, NAMESPACE, dict(daemon_set(deployment, uid)))
+
+
+def _strategy(name: str, world: World) -> Strategy:
+    seed, clock = world.plan.seed, world.clock
+    if name == "central-queue":
+        return CentralQueue(NAMESPACE, clock=clock, seed=seed, settings=CentralSettings())
+    return Negotiation(
+        NAMESPACE,
+        world.cluster.clique_of,
+        deliver=lambda: world.capacity.work(world.costs.delivery_s),
+        clock=clock,
+        seed=seed,
+        settings=DaemonSettings(),
+    )
