@@ -24,7 +24,7 @@ from tests.integration.broker.build import BuildError
 from tests.integration.broker.logs import make_log, opened
 from tests.integration.clique_watch import CliqueWatch, doubled, renumbered, vanished
 from tests.integration.controllers import Controller
-from tests.integration.domains import create_domain, machines, specs_of
+from tests.integration.domains import by_name, create_domain, machines, specs_of
 from tests.integration.fake_kubelet import FakeKubelet
 from tests.integration.replays import Replay, by_node, verify
 from tests.integration.sandbox import Sandbox
@@ -214,8 +214,9 @@ async def test_a_domain_forms_on_kafka_though_the_broker_dies_twice(
         await controller.ready()
         domain = await create_domain(api, sandbox, "job")
         for part in (names[:8], names[8:16]):
+            before = len(by_name(await domain.rows()))
             await kubelet.join(domain.uid, *part)
-            await watch.more_than(len(watch.versions))
+            await eventually(domain.rows, lambda rows, before=before: len(by_name(rows)) > before, "rows come")
             await asyncio.to_thread(own_broker.kill)
             await asyncio.to_thread(own_broker.start)
         await kubelet.join(domain.uid, *names[16:])

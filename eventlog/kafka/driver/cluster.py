@@ -25,7 +25,7 @@ from aiokafka.errors import (
 from eventlog.kafka.driver.connecting import forbidden, reach, reason, security
 from eventlog.kafka.driver.messages import MESSAGE_BYTES, Message, OutOfRange, TopicDescription
 from eventlog.kafka.driver.producer import Producer, discard
-from eventlog.kafka.driver.reader import Reader
+from eventlog.kafka.driver.reader import Reader, start, stop
 from eventlog.kafka.place import KafkaPlace
 from eventlog.kafka.settings import KafkaSettings
 from eventlog.log import LogUnavailable
@@ -52,12 +52,12 @@ class Cluster:
         await reach(place, settings)
         cluster = cls(place, settings)
         async with cluster._reported("connect"):
-            await _start(cluster._asking)
+            await start(cluster._asking)
         return cluster
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._asking.stop()
+        await stop(self._asking)
 
     @property
     def patience_s(self) -> float:
@@ -141,9 +141,9 @@ class Cluster:
         consumer = self._consumer()
         try:
             async with self._reported(f"read {topic} {partition}"):
-                await _start(consumer)
+                await start(consumer)
         except BaseException:
-            await consumer.stop()
+            await stop(consumer)
             raise
         return Reader(consumer, TopicPartition(topic, partition))
 
@@ -194,12 +194,6 @@ class Cluster:
             raise LogUnavailable(
                 f"the Kafka brokers at {servers} cannot be used (to {what}: {reason(error)}); check that they run"
             ) from error
-
-
-async def _start(consumer: AIOKafkaConsumer) -> None:
-    """Start a consumer, and let its tasks begin: one that is stopped before they do raises CancelledError."""
-    await consumer.start()
-    await asyncio.sleep(0)
 
 
 async def read_all(cluster: Cluster, topic: str, partition: int, offset: int, end: int) -> list[Message]:

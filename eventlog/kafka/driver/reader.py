@@ -1,5 +1,6 @@
 """Reads one partition over a connection of its own, from any offset, without a consumer group."""
 
+import asyncio
 import time
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -8,6 +9,26 @@ from aiokafka.errors import ConsumerStoppedError, CorruptRecordException, KafkaE
 from eventlog.kafka.driver.connecting import reason
 from eventlog.kafka.driver.messages import Message, OutOfRange
 from eventlog.log import LogUnavailable, LogUnreadable
+
+
+async def start(consumer: AIOKafkaConsumer) -> None:
+    """Start a consumer, and let its tasks begin: to stop one before they do raises CancelledError."""
+    await consumer.start()
+    await asyncio.sleep(0)
+
+
+async def stop(consumer: AIOKafkaConsumer) -> None:
+    """Stop a consumer, in a task of its own.
+
+    Where the library waits to try a fetch again, its `stop` cancels that and lets the CancelledError out; here it would
+    look as if the caller was cancelled. What `stop` then left undone is to close the connections.
+    """
+    stopping = asyncio.create_task(consumer.stop(), name="consumer-stop")
+    await asyncio.wait([stopping])
+    if stopping.cancelled():
+        await consumer._client.close()  # noqa: SLF001 - see above
+    else:
+        stopping.result()
 
 
 class Reader:
@@ -66,4 +87,4 @@ class Reader:
 
     async def close(self) -> None:
         """Disconnect; a read that waits ends."""
-        await self._consumer.stop()
+        await stop(self._consumer)

@@ -14,10 +14,10 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.integration.broker.runtime import Runtime, find_runtime
+from tests.integration.broker.runtime import SMALL, Runtime, find_runtime
 
 READY_S = 90.0
 PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
@@ -170,14 +170,14 @@ def unsecured_token(user: str, lifetime_s: int = 3600) -> str:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Broker]:
-    """Run a broker of one's own for the time of the block.
+def running(folder: Path, options: Sequence[str] = SMALL) -> Iterator[Broker]:
+    """Run a broker of one's own for the time of the block; `options` are Java's.
 
     Raises:
         BuildError: there is nothing to run it with.
     """
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - pathlib's is taken for blocking
-    runtime = find_runtime(folder)
+    runtime = find_runtime(folder, options)
     broker = Broker(runtime, folder)
     try:
         broker.start()

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from tests.integration.broker.build import find_jars, has_docker
 from tests.integration.controlplane.process import Server
 
 IMAGE = "apache/kafka:4.1.0"
-MEMORY = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+SMALL = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """A small heap, and a compiler that is ready soon: tests share the machine, and their broker lives for minutes."""
 
 
@@ -41,9 +41,9 @@ class Runtime(Protocol):
 class Java:
     """The `java` of this machine. On Linux the kernel ends it with the test run, however that ends."""
 
-    def __init__(self, jars: Path, folder: Path) -> None:
+    def __init__(self, jars: Path, folder: Path, options: Sequence[str]) -> None:
         outlived = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
-        self._java = [*outlived, "java", *MEMORY, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        self._java = [*outlived, "java", *options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         self._java += ["-cp", f"{jars}/*"]
         self._folder = folder
         self._server: Server | None = None
@@ -77,15 +77,16 @@ class Java:
 class Docker:
     """A container on the host's network and this run's folder; testcontainers removes it with the test run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: Sequence[str]) -> None:
         self._folder = folder
+        self._options = options
         self._container: Any = None
 
     def _made(self, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401 - imported below
         from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - slow, and of no use without Docker
 
         container = DockerContainer(
-            IMAGE, network_mode="host", user=f"{os.getuid()}:{os.getgid()}", entrypoint=["java", *MEMORY]
+            IMAGE, network_mode="host", user=f"{os.getuid()}:{os.getgid()}", entrypoint=["java", *self._options]
         )
         container = container.with_volume_mapping(str(self._folder), str(self._folder), "rw")
         return container.with_command(["-cp", "/opt/kafka/libs/*", *arguments])
@@ -135,10 +136,10 @@ class _Watched(Server):
         return int(self._container.attrs["State"]["Pid"])
 
 
-def find_runtime(folder: Path) -> Runtime:
-    """Give what can run a broker in this folder here.
+def find_runtime(folder: Path, options: Sequence[str]) -> Runtime:
+    """Give what can run a broker in this folder here, with these options of Java's.
 
     Raises:
         BuildError: there is neither Docker nor the jars and a Java.
     """
-    return Docker(folder) if has_docker() else Java(find_jars(), folder)
+    return Docker(folder, options) if has_docker() else Java(find_jars(), folder, options)
