@@ -6,6 +6,7 @@ was made with. Kafka lets anybody add partitions to a topic, and remembers no fo
 also what tells a log from somebody else's topic.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -13,10 +14,11 @@ import msgspec
 from eventlog.kafka.driver import MESSAGE_BYTES, Cluster, Message, TopicDescription, changed_partitions, read_all
 from eventlog.kafka.place import KafkaPlace
 from eventlog.kafka.sender import Sender
-from eventlog.log import LogUnreadable
+from eventlog.log import LogUnavailable, LogUnreadable
 
 DEED_KEY = b"log"
 DEED_VERSION = 1
+_SEEN_POLL_S = 0.05
 SEGMENT_BYTES = 16 << 20
 """Of the snapshots' topic: Kafka compacts closed segments only, and its default is a gigabyte."""
 
@@ -166,6 +168,7 @@ async def create(cluster: Cluster, place: KafkaPlace, wanted: Wanted) -> bool:
             await _refuse_occupied(cluster, topic, wanted)
     await cluster.create_topic(described(place.snapshots, wanted, _SNAPSHOTS))
     await cluster.create_topic(described(place.topic, wanted, _LOG))
+    await _wait_until_seen(cluster, place, wanted)
     await _record(cluster, place, wanted.partitions)
     return True
 
@@ -219,6 +222,18 @@ async def _refuse_occupied(cluster: Cluster, topic: TopicDescription, wanted: Wa
             f"there is a topic {topic.name} with {topic.partitions} partitions, and {wanted.partitions} were asked "
             "for; delete it, or give another topic"
         )
+
+
+async def _wait_until_seen(cluster: Cluster, place: KafkaPlace, wanted: Wanted) -> None:
+    """Wait until the brokers tell of new topics; they do a moment after they have made them. Raises LogUnavailable."""
+    now = asyncio.get_running_loop().time
+    deadline = now() + cluster.patience_s
+    while now() < deadline:
+        found = await cluster.describe(place.topic, place.snapshots)
+        if all(topic is not None and topic.partitions == wanted.partitions for topic in found):
+            return
+        await asyncio.sleep(_SEEN_POLL_S)
+    raise LogUnavailable(f"{place} was made and the brokers do not tell of it yet; try again")
 
 
 async def _record(cluster: Cluster, place: KafkaPlace, partitions: int) -> None:

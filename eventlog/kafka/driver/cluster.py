@@ -70,7 +70,7 @@ class Cluster:
         """Describe topics; None for one that is not there, or that this user may not see."""
         async with self._admin() as admin:
             # All topics: to ask for one by name would make it, where brokers make topics on demand.
-            listed = {topic["topic"]: topic for topic in await admin.describe_topics() if not topic["error_code"]}
+            listed = {topic["topic"]: topic for topic in await admin.describe_topics() if topic["partitions"]}
             there = [name for name in names if name in listed]
             config = await self._config(admin, there) if there else {}
         return [
