@@ -50,7 +50,7 @@ class Sizes(msgspec.Struct, frozen=True):
     type=click.IntRange(90),
     default=1_008,
     show_default=True,
-    help="The largest formation of negotiate.",
+    help="The largest formation of negotiate; 5040 takes minutes.",
 )
 @click.option(
     "--folder",

@@ -22,6 +22,7 @@ from simulation.strategy import CliqueOf, Strategy
 
 PEER_CORES = 2
 PATIENCE_S = 1800.0
+CENTRAL_PATIENCE_S = 7200.0
 NO_FIGURE = "-"
 
 
@@ -85,7 +86,8 @@ def cases() -> Sequence[Case]:
 def measure(largest: int) -> Iterator[Table]:
     """Give the tables, without formations of more than `largest` nodes."""
     yield from _negotiate([case for case in cases() if case.shape.rows <= largest])
-    yield _central_queue()
+    yield _deliveries([case for case in cases() if case.seeds > 1 and case.shape.rows <= largest])
+    yield _central_queue(largest)
 
 
 def negotiating(clock: Clock, clique_of: CliqueOf, deliver: Deliver, seed: int) -> Strategy:
@@ -99,7 +101,7 @@ def central_queue(clock: Clock, _clique_of: CliqueOf, _deliver: Deliver, seed: i
 
 
 def _negotiate(chosen: Sequence[Case]) -> Iterator[Table]:
-    measured = [(case, [_formed(case, seed) for seed in range(1, case.seeds + 1)]) for case in chosen]
+    measured = [(case, [_formed(case, seed, Costs()) for seed in range(1, case.seeds + 1)]) for case in chosen]
     yield Table(
         "negotiate: CDC writes for each node: carried out, refused with 409, with 429",
         ("", "cores", "written", "409", "peer", "429", "peer"),
@@ -138,21 +140,50 @@ def _negotiate(chosen: Sequence[Case]) -> Iterator[Table]:
     )
 
 
-def _formed(case: Case, seed: int) -> Outcome:
-    plan = Plan(case.shape, Limits(cores=case.cores), Costs(), seed, PATIENCE_S)
+def _deliveries(chosen: Sequence[Case]) -> Table:
+    """Tell how much hangs on the one cost that is known within a range only."""
+    range_s = (0.0009, Costs().delivery_s, 0.0017)
+    return Table(
+        "negotiate: 409 for each node, by what a delivery costs",
+        ("", *(f"{seconds * 1000:.1f} ms" for seconds in range_s), "peer"),
+        tuple(
+            (
+                case.title,
+                *(
+                    fmean(_formed(case, seed, Costs(delivery_s=cost_s)).per_node(409) for seed in (1, 2))
+                    for cost_s in range_s
+                ),
+                case.conflicts,
+            )
+            for case in chosen
+        ),
+        ("Two seeds each.",),
+    )
+
+
+def _formed(case: Case, seed: int, costs: Costs) -> Outcome:
+    plan = Plan(case.shape, Limits(cores=case.cores), costs, seed, PATIENCE_S)
     outcome = form(negotiating, plan)
     if len(outcome.ready_s) < case.shape.rows:
         raise RuntimeError(f"{case.title}, seed {seed}: {len(outcome.ready_s)} of {case.shape.rows} rows are Ready")
     return outcome
 
 
-def _central_queue() -> Table:
-    shape = Shape(16, 16, apart_s=0.0, join_s=11.0, address_s=(1.0, 3.0))
-    outcome = form(central_queue, Plan(shape, Limits(), Costs(), 1, PATIENCE_S))
+def _central_queue(largest: int) -> Table:
+    arriving = Shape(16, 16, apart_s=0.0, join_s=11.0, address_s=(1.0, 3.0))
+    shapes = (arriving, msgspec.structs.replace(arriving, cliques=280, nodes=18))
+    outcomes = [
+        form(central_queue, Plan(shape, Limits(), Costs(), 1, CENTRAL_PATIENCE_S))
+        for shape in shapes
+        if shape.rows <= max(largest, arriving.rows)
+    ]
     return Table(
-        "central-queue: 256 nodes",
-        ("rows Ready", "written", "409", "longest IP to row, s", "last row Ready, s"),
-        ((len(outcome.ready_s), outcome.accepted, outcome.per_node(409), outcome.row_s[-1], outcome.seconds),),
+        "central-queue",
+        ("nodes", "rows Ready", "written", "409", "longest IP to row, s", "last row Ready, s"),
+        tuple(
+            (f"{one.nodes:,}", len(one.ready_s), one.accepted, one.per_node(409), one.row_s[-1], one.seconds)
+            for one in outcomes
+        ),
         ("Upstream #816, 256 pods: 184 s to the last index, about 460 s until all ran.",),
     )
 

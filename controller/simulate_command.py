@@ -58,7 +58,7 @@ def simulate(
     Examples:
       cliquelog simulate
       cliquelog simulate --nodes 1008 --window 1 --log sqlite:/tmp/log.sqlite
-      cliquelog simulate --nodes 1008 --strategy negotiate
+      cliquelog simulate --nodes 180 --strategy negotiate
     """
     ours = strategy == "cliquelog"
     if log and not ours:
@@ -135,4 +135,4 @@ def _say_what_next(log: str | None, console: Console) -> None:
     console.print("\nThe log is kept. Next, check that it is whole, keeps the rules, and folds to one answer:")
     console.print(f"  {program} verify {log}", soft_wrap=True, highlight=False)
     console.print("or let the daemons negotiate their indices, as upstream's do, and compare:")
-    console.print(f"  {program} simulate --nodes 1008 --strategy negotiate", soft_wrap=True, highlight=False)
+    console.print(f"  {program} simulate --nodes 180 --strategy negotiate", soft_wrap=True, highlight=False)

@@ -136,7 +136,11 @@ class CliqueState(msgspec.Struct, frozen=True, tag="clique"):
 
 
 def pod_on(membership: Membership, node: str) -> Pod | None:
-    """Give the node's daemon pod that counts: one that stays before one that terminates, then the newest."""
+    """Give the node's daemon pod that counts: one that stays before one that terminates, then the newest.
+
+    The newest is the one that was seen as of the latest version, whichever was recorded last: another controller, whose
+    watch lags, may still tell of a pod that is long gone and that nobody else has seen.
+    """
     best = None
     for pod in membership.pods.values():
         if pod.node == node and (best is None or _rank(pod) > _rank(best)):
@@ -145,7 +149,7 @@ def pod_on(membership: Membership, node: str) -> Pod | None:
 
 
 def _rank(pod: Pod) -> tuple[bool, int, str]:
-    return (not pod.terminating, pod.since, pod.uid)
+    return (not pod.terminating, pod.resource_version, pod.uid)
 
 
 def labelled(state: CliqueState, domain: str, node: str) -> bool:

@@ -6,8 +6,8 @@ Two sources, both of the peer's own code on kube-apiserver 1.37 (docs/strategies
   creation, IP or readiness (tenth percentiles of recorded audit logs); in the mean a PUT took 11 ms for the server and
   16 ms for the daemon.
 - The processor time of API server, etcd and daemons, in runs that had some to spare, is 0.15 cores for the idle server
-  and 70 to 90 ms for each node. About 40 ms of that are the node's requests at the costs above. Each of its two writes
-  is delivered to some 16 watchers in the mean, so a delivery takes 0.9 to 1.6 ms of a core, at both ends together.
+  and 68 to 94 ms for each node. About 38 ms of that are the node's requests at the costs above. Each of its two writes
+  is delivered to some 16 watchers in the mean, so a delivery takes 0.9 to 1.7 ms of a core, at both ends together.
 """
 
 import msgspec

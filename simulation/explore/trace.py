@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from kube.client import Resource
-from kube.names import CDCS, DOMAIN_LABEL, LEASES, NODE_CLIQUE_LABEL, NODES, PODS, POSITION_ANNOTATION
+from kube.names import CDCS, CLIQUE_LABEL, DOMAIN_LABEL, LEASES, NODE_CLIQUE_LABEL, NODES, PODS, POSITION_ANNOTATION
 from simulation.store import Change, Object, Store
 
 UID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -63,7 +63,8 @@ def _essence(resource: Resource, thing: Object) -> str:
         status = thing.get("status", {})
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", []))
         node, phase = thing.get("spec", {}).get("nodeName", "-"), status.get("phase", "Pending")
-        return f"on {node} {phase} {status.get('podIP', '-')}{' ready' if ready else ''}{going}"
+        clique = (metadata.get("labels") or {}).get(CLIQUE_LABEL, "?")[-1:] or "none"
+        return f"on {node} {phase} {status.get('podIP', '-')} clique {clique}{' ready' if ready else ''}{going}"
     if resource == NODES:
         labels = metadata.get("labels") or {}
         return f"domain {labels.get(DOMAIN_LABEL, '-')[:8]} clique {labels.get(NODE_CLIQUE_LABEL, '-')[-1]}{going}"
