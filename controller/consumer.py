@@ -31,7 +31,7 @@ from projections.lifecycle import domain_effects
 from projections.partition import PartitionFold, restore
 from projections.settings import Settings
 
-NOT_ACTING_POLL_S = 0.02
+NOT_ACTING_POLL_S = 0.1
 """How often a consumer that does not act yet looks whether it may."""
 
 
