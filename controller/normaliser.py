@@ -114,7 +114,17 @@ class Normaliser:
         is_old = watched and seen.resource_version <= self._told_upto.get(plural, -1)
         if is_old and self._catalogue.find(plural, seen.uid) is None:
             return []
+        self._count_version(seen)
         return list(self._observe(seen))
+
+    def _count_version(self, seen: Seen) -> None:
+        """Let a node be recorded though only its version is new: the write that is held back waits for that version.
+
+        Of other kinds the version counts anyway where they are written, and a node's is that of its heartbeats.
+        """
+        known = self._catalogue.find(KINDS[NodeSeen], seen.uid) if isinstance(seen, NodeSeen) else None
+        if known is not None:
+            known.recorded = dict.fromkeys(known.recorded, ())
 
     def taken_names(self) -> list[ClaimTemplateSeen]:
         """Give the claim templates of others that stand where a domain's should be: no watch tells when they go."""
