@@ -11,14 +11,30 @@ from eventlog.sqlite import SqliteLog, SqliteSnapshots
 PARTITIONS = 4
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+class ReadElsewhere:
+    """A SQLite log that is read through another opener of its file, so that no answer comes from memory."""
+
+    def __init__(self, appended: SqliteLog, read: SqliteLog) -> None:
+        self._appended = appended
+        self.topic, self.partitions, self.append = appended.topic, appended.partitions, appended.append
+        self.read, self.beginning_offset, self.end_offset = read.read, read.beginning_offset, read.end_offset
+        self._close_reader = read.close
+
+    async def close(self) -> None:
+        await self._appended.close()
+        await self._close_reader()
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite, read by another opener"])
 async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EventLog]:
     """An empty log of four partitions, once for each adapter."""
     log: EventLog
     if request.param == "memory":
         log = MemoryLog(partitions=PARTITIONS)
     else:
-        log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
+        log = opened = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
+        if request.param != "sqlite":
+            log = ReadElsewhere(opened, await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS))
     yield log
     await log.close()
 
