@@ -25,7 +25,7 @@ from kube.transport import connect
 from projections.settings import Settings
 
 COLLECT_AFTER = (20_000, 10, 10)
-"""Of objects made and not freed, how many bring a collection of the youngest; and of such collections, of older ones."""
+"""How many objects that are made and not freed bring a collection of the young, and how many such one of the older."""
 
 
 @click.command()
