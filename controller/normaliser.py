@@ -22,7 +22,6 @@ from eventlog.events import (
     ClaimTemplateSeen,
     DaemonPodGone,
     DaemonPodSeen,
-    DaemonSetSeen,
     DomainGone,
     DomainSeen,
     NodeSeen,
