@@ -43,7 +43,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     each of its partitions: with 24 of them 120,000, so that a restart stays near two seconds (`docs/benchmarks.md`).
     """
 
-    batch: int = 2000
+    batch: int = 1000
     poll_s: float = 5.0
     snapshot_records: int = 5_000
 

@@ -14,7 +14,8 @@ from tests.integration.broker.logs import make_log
 PARTITIONS = 4
 
 
-ENGINES = ["memory", "sqlite", pytest.param("kafka", marks=pytest.mark.integration)]
+ELSEWHERE = "sqlite, read by another opener"
+ENGINES = ["memory", "sqlite", ELSEWHERE, pytest.param("kafka", marks=pytest.mark.integration)]
 
 
 async def new_kafka_log(place: KafkaPlace) -> KafkaLog:
@@ -28,16 +29,32 @@ def refuse_strangers(position: Position, reason: str) -> NoReturn:
     raise AssertionError(f"{position}: {reason}")
 
 
+class ReadElsewhere:
+    """A SQLite log that is read through another opener of its file, so that no answer comes from memory."""
+
+    def __init__(self, appended: SqliteLog, read: SqliteLog) -> None:
+        self._appended = appended
+        self.topic, self.partitions, self.append = appended.topic, appended.partitions, appended.append
+        self.read, self.beginning_offset, self.end_offset = read.read, read.beginning_offset, read.end_offset
+        self._close_reader = read.close
+
+    async def close(self) -> None:
+        await self._appended.close()
+        await self._close_reader()
+
+
 @pytest.fixture(params=ENGINES)
 async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EventLog]:
     """An empty log of four partitions, once for each adapter."""
     log: EventLog
     if request.param == "memory":
         log = MemoryLog(partitions=PARTITIONS)
-    elif request.param == "sqlite":
-        log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
-    else:
+    elif request.param == "kafka":
         log = await new_kafka_log(request.getfixturevalue("new_place")())
+    else:
+        log = opened = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
+        if request.param == ELSEWHERE:
+            log = ReadElsewhere(opened, await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS))
     yield log
     await log.close()
 
