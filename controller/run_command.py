@@ -147,15 +147,11 @@ def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the opt
           --image-name registry.example/compute-domain-daemon:1
     """
     logs.configure(options["log_level"], console=sys.stderr.isatty(), stream=sys.stderr)
-<<<<<<< HEAD
-    asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"], options["kafka_config"]))
-=======
     # A formation makes objects by the hundred thousand that stay, and hardly a cycle. The interpreter's own setting
     # walks them again and again, and all that was imported with them: up to 90 ms at a time.
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-    asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"]))
->>>>>>> cpu
+    asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"], options["kafka_config"]))
 
 
 def config_from(log: str, options: dict[str, Any]) -> RunConfig:

@@ -135,19 +135,13 @@ class CliqueState(msgspec.Struct, frozen=True, tag="clique"):
     inadmissible: int = 0
 
 
-<<<<<<< HEAD
-def pod_on(membership: Membership, node: str) -> Pod | None:
-    """Give the node's daemon pod that counts: one that stays before one that terminates, then the newest.
+def pods_by_node(membership: Membership) -> dict[str, Pod]:
+    """Give each node's daemon pod that counts: one that stays before one that terminates, then the newest.
 
     The newest is the one that was seen as of the latest version, whichever was recorded last: another controller, whose
     watch lags, may still tell of a pod that is long gone and that nobody else has seen.
     """
-    best = None
-=======
-def pods_by_node(membership: Membership) -> dict[str, Pod]:
-    """Give each node's daemon pod that counts: one that stays before one that terminates, then the newest."""
     best: dict[str, Pod] = {}
->>>>>>> cpu
     for pod in membership.pods.values():
         other = best.get(pod.node)
         if other is None or _rank(pod) > _rank(other):
