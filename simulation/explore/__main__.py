@@ -12,7 +12,7 @@ from rich.table import Table
 
 from simulation.explore.ablations import ABLATIONS
 from simulation.explore.faults import KINDS
-from simulation.explore.run import Options
+from simulation.explore.run import Options, plan_of
 from simulation.explore.search import Found, search
 from simulation.explore.story import command, shrink, tell
 
@@ -54,7 +54,7 @@ def main(
     Exits with 1 if a rule is broken in any run, or if a kind of fault never struck in a search of 500 seeds or more.
     A failing seed's story ends with the command that repeats it.
     """
-    options = Options(frozenset(without), _places(actions), ablate or "")
+    options = Options(frozenset(without), _places(actions, seeds), ablate or "")
     console = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console
@@ -66,21 +66,29 @@ def main(
             jobs,
             lambda done, failed: progress.update(shown, completed=done, description=f"seeds, {failed} failed"),
         )
-    unproven = [kind for kind in found.never_struck() if kind not in without and len(seeds) >= JUDGED_FROM]
+    unproven = [kind for kind in found.never_struck() if kind not in without]
     if as_json:
         click.echo(msgspec.json.encode(_summary(found, unproven, options)).decode())
     else:
         _print(found, unproven, options)
-    sys.exit(1 if found.failed or unproven else 0)
+    sys.exit(1 if found.failed or (unproven and is_judged(found)) else 0)
 
 
-def _places(text: str | None) -> frozenset[int] | None:
+def is_judged(found: Found) -> bool:
+    """Say whether a search is so long that every kind of fault should have struck in it."""
+    return found.seeds >= JUDGED_FROM
+
+
+def _places(text: str | None, seeds: range) -> frozenset[int] | None:
+    """Read the places of actions, which are those of one seed's plan."""
     if text is None:
         return None
-    try:
-        return frozenset(int(place) for place in text.split(",") if place)
-    except ValueError:
-        raise click.UsageError(f"--actions {text!r}: give numbers with commas between them, as in 0,3,4") from None
+    if len(seeds) > 1:
+        raise click.UsageError("--actions are those of one seed; give one with --seeds")
+    known = range(len(plan_of(seeds[0]).actions))
+    if re.fullmatch(r"\d+(,\d+)*", text) is None or not {int(place) for place in text.split(",")} <= set(known):
+        raise click.UsageError(f"--actions {text!r}: give places from 0 to {len(known) - 1} with commas between them")
+    return frozenset(int(place) for place in text.split(","))
 
 
 def _summary(found: Found, unproven: list[str], options: Options) -> dict[str, object]:
@@ -111,7 +119,9 @@ def _print(found: Found, unproven: list[str], options: Options) -> None:
     for kind in unproven:
         console.print(f"this proves nothing of a fault that never struck: {kind}", markup=False)
     for verdict in found.failed[:STORIES_MAX]:
-        smaller, kept = shrink(verdict, options)
+        # Whoever states what is left out repeats a story, and is told that one.
+        repeats = bool(options.without) or options.actions is not None
+        smaller, kept = (verdict, options) if repeats else shrink(verdict, options)
         console.print("\n" + tell(smaller, kept), soft_wrap=True, markup=False)
     for verdict in found.failed[STORIES_MAX:]:
         console.print(f"seed {verdict.seed}: {verdict.violations[0]}", soft_wrap=True, markup=False)

@@ -100,9 +100,23 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def explore(seed: int, options: Options) -> Verdict:
-    """Run a seed on a loop of its own."""
-    with applied(options.ablation), asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(_Run(seed, options).live())
+    """Run a seed on a loop of its own. What ends the run itself, as a task that never waits does, breaks a rule too."""
+    run = _Run(seed, options)
+    try:
+        with applied(options.ablation), asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            return runner.run(run.live())
+    except Exception as error:  # noqa: BLE001 - told as a violation, so that one seed does not end a search
+        return run.broken_by(error)
+
+
+def plan_of(seed: int) -> scenario.Plan:
+    """Give the plan that a seed draws."""
+    return scenario.Plan.draw(stream(seed, "workload"))
+
+
+def stream(seed: int, name: str) -> random.Random:
+    """Give a random stream of its own, so that one more draw in one changes nothing in the others."""
+    return random.Random(f"{seed}/{name}")  # noqa: S311 - what makes a run repeatable
 
 
 class _Run:
@@ -111,7 +125,7 @@ class _Run:
     def __init__(self, seed: int, options: Options) -> None:
         self._seed = seed
         self._options = options
-        plan = options.plan or scenario.Plan.draw(self._stream("workload"))
+        plan = options.plan or plan_of(seed)
         kept = options.actions
         if kept is not None:
             plan = msgspec.structs.replace(
@@ -125,17 +139,26 @@ class _Run:
         self._logs: list[CheckedLog] = []
         self._clients: list[CheckedClient] = []
         self._dead: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._trace = Trace(self._now)
+        self._faults = Faults(self._stream("faults"), self._trace, options.without, options.rates)
 
     def _stream(self, name: str) -> random.Random:
-        """Give a random stream of its own, so that one more draw in one changes nothing in the others."""
-        return random.Random(f"{self._seed}/{name}")  # noqa: S311 - what makes a run repeatable
+        return stream(self._seed, name)
+
+    def _now(self) -> float:
+        return self._loop.time() if self._loop is not None else 0.0
+
+    def broken_by(self, error: Exception) -> Verdict:
+        """Give the verdict on a run that did not come to its end."""
+        self._violate(f"run: {_root(error)!r} ended it")
+        return self._verdict(-1.0)
 
     async def live(self) -> Verdict:
         """Run all phases."""
-        loop = asyncio.get_running_loop()
-        self._trace = trace = Trace(loop.time)
+        self._loop = loop = asyncio.get_running_loop()
+        trace = self._trace
         self._clock = clock = LoopClock(loop, START_MS)
-        self._faults = Faults(self._stream("faults"), trace, self._options.without, self._options.rates)
         self._latency = Latency(self._stream("schedule"))
         identities = self._stream("identities")
         store = Store(
@@ -154,6 +177,7 @@ class _Run:
         rows = RowChecker(store, self._plan.capacity, lambda: workload.acts, self._violate)
         FactChecker(store, lambda: workload.acts, self._violate)
         cleanup.watch(store, lambda: workload.acts, self._violate)
+        trace.count(scenario.shape(self._plan))
         trace.note("plan", msgspec.json.encode(msgspec.structs.replace(self._plan, actions=())).decode())
         stop = asyncio.Event()
         around: list[asyncio.Task[None]] = [asyncio.create_task(cluster.run())]
@@ -169,22 +193,27 @@ class _Run:
         stop.set()
         await self._end(around, controllers)
         await self._judge(rows)
+        return self._verdict(recovered_s)
+
+    def _verdict(self, recovered_s: float) -> Verdict:
         return Verdict(
             self._seed,
             self._violations,
-            trace.digest(),
-            dict(trace.faults),
+            self._trace.digest(),
+            dict(self._trace.faults),
             recovered_s,
             len(self._plan.actions),
-            trace.lines,
+            self._trace.lines,
             self._plan,
             self._faults.rates,
         )
 
     async def _end(self, around: list[asyncio.Task[None]], controllers: list[asyncio.Task[None]]) -> None:
         """Let the controllers end, then all that is around them."""
-        await asyncio.wait(controllers)
-        for task in around:
+        _, pending = await asyncio.wait(controllers, timeout=RECOVERY_S)
+        if pending:
+            self._violate(f"controller: {len(pending)} do not end when asked to")
+        for task in [*around, *controllers]:
             if task.done():
                 task.result()  # A stand-in that fails is a defect of the simulation.
         for task in [*around, *controllers]:
@@ -325,7 +354,11 @@ class _Run:
             for told in log.violations:
                 self._violate(told)
         suspected = [(one.position, one) for one in rows.suspicions]
-        letting = [(cleanup.position_of(one), one) for client in self._clients for one in client.finalizers]
+        finalizers = [one for client in self._clients for one in client.finalizers]
+        letting = [(cleanup.position_of(one), one) for one in finalizers if cleanup.lets_go(one)]
+        for place in (place for placed in (rows.writes, letting) for place, _ in placed):
+            if place.partition("/")[0] not in map(str, records):
+                self._violate(f"explanation: a write names {place!r}, which is no place in the log")
         for partition, its in records.items():
             claims = history.Claims(
                 self._older.get(partition, []),

@@ -14,6 +14,7 @@ from kube import names
 from kube.client import Selector
 from simulation.cluster import Cluster
 from simulation.explore.episodes import Action, draw_episodes
+from simulation.explore.faults import KINDS as KINDS_OF_FAULTS
 from simulation.explore.trace import Trace
 from simulation.patches import Json, merge_patch
 from simulation.store import Object, Refused, Store
@@ -54,6 +55,15 @@ ACTIONS = (
     "compaction",
     "clock jump",
 )
+SHAPES = (
+    "shape: one controller",
+    "shape: two controllers",
+    "shape: three controllers",
+    "shape: with Leases",
+    "shape: upstream's daemons",
+)
+TAKING_PART = (*(f"workload: {kind}" for kind in ACTIONS if kind not in KINDS_OF_FAULTS), *SHAPES)
+"""What takes part in runs beside faults, counted with them."""
 DESTROYING = ("foreign: remove row", "foreign: delete CDC")
 """What takes from upstream's daemons the only account of their indices: those that live then choose anew, others while
 their IMEX runs on with the first ones, and nobody can make that right. So it is not asked of anybody."""
@@ -116,6 +126,12 @@ class Plan(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(plan, actions=tuple(sorted(actions, key=lambda action: action.at)))
 
 
+def shape(plan: Plan) -> list[str]:
+    """Give what takes part in a run by its plan: those of SHAPES."""
+    found = [SHAPES[plan.controllers - 1]]
+    return found + [SHAPES[3]] * plan.leases + [SHAPES[4]] * plan.upstream
+
+
 class Workload:
     """Carries out a plan."""
 
@@ -144,6 +160,7 @@ class Workload:
             self.acts = False
             if told:
                 self._trace.note("world", f"{action.kind}: {told}")
+                self._trace.count([f"workload: {action.kind}"])
         await asyncio.sleep(max(0.0, self._plan.seconds - loop.time()))
 
     def domains(self) -> list[Object]:

@@ -9,6 +9,7 @@ import msgspec
 
 from simulation.explore.faults import KINDS
 from simulation.explore.run import Options, Verdict, explore
+from simulation.explore.scenario import TAKING_PART
 
 CHUNK = 8
 
@@ -23,8 +24,8 @@ class Found(msgspec.Struct, frozen=True):
     slowest_s: float
 
     def never_struck(self) -> list[str]:
-        """Give the kinds of faults of which the search proves nothing."""
-        return [kind for kind in KINDS if not self.faults.get(kind)]
+        """Give the kinds of faults, and of what else takes part, of which the search proves nothing."""
+        return [kind for kind in (*KINDS, *TAKING_PART) if not self.faults.get(kind)]
 
 
 def search(seeds: Sequence[int], options: Options, jobs: int, told: Callable[[int, int], None]) -> Found:

@@ -7,6 +7,7 @@ is broken. Streams of random numbers are separate, so what stays mostly stays as
 import shlex
 from collections.abc import Iterator
 
+from simulation.explore.faults import KINDS
 from simulation.explore.run import Options, Verdict, explore
 
 LINES_MAX = 70
@@ -40,7 +41,7 @@ def shrink(verdict: Verdict, options: Options) -> tuple[Verdict, Options]:
 
 
 def _without_faults(verdict: Verdict, options: Options) -> Iterator[Options]:
-    for kind in sorted(verdict.faults):
+    for kind in sorted(verdict.faults.keys() & set(KINDS)):
         yield Options(frozenset({kind}), options.actions, options.ablation)
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kube.client import Resource
 from kube.names import CDCS, CLIQUE_LABEL, DOMAIN_LABEL, LEASES, NODE_CLIQUE_LABEL, NODES, PODS, POSITION_ANNOTATION
@@ -20,7 +20,7 @@ class Trace:
         self._now = now
         self.lines: list[str] = []
         self.faults: Counter[str] = Counter()
-        """Faults that were injected, by kind."""
+        """Faults that were injected, and what else took part in the run, by kind."""
 
     def note(self, who: str, what: str) -> None:
         """Add a line."""
@@ -30,6 +30,10 @@ class Trace:
         """Add a line for a fault that was injected, and count it."""
         self.faults[kind] += 1
         self.note(who, f"[{kind}] {what}")
+
+    def count(self, kinds: Iterable[str]) -> None:
+        """Count what took part in a run without being a fault."""
+        self.faults.update(kinds)
 
     def digest(self) -> str:
         """Give the hash of all lines."""

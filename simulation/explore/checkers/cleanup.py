@@ -52,9 +52,14 @@ def _is_going(thing: Object | None) -> bool:
     return thing is None or "deletionTimestamp" in thing["metadata"]
 
 
+def lets_go(letting: Letting) -> bool:
+    """Say whether the write takes our finalizer off, and does not put it on."""
+    return FINALIZER not in letting.finalizers
+
+
 def position_of(letting: Letting) -> str:
-    """Give the place in the log that the write names; empty if it takes no finalizer of ours off."""
-    return "" if FINALIZER in letting.finalizers else letting.annotations.get(POSITION_ANNOTATION) or ""
+    """Give the place in the log that the write names; empty if it names none."""
+    return letting.annotations.get(POSITION_ANNOTATION) or ""
 
 
 def left_behind(aggregates: dict[str, Aggregate], letting: Letting) -> Iterator[str]:

@@ -65,8 +65,14 @@ def unexplained(records: Sequence[Record], claims: Claims, settings: Settings) -
             yield from _confirmed(fold, due_suspicions.pop(0)[1])
         while due_lettings and due_lettings[0][0] == offset:
             yield from left_behind(fold.aggregates, due_lettings.pop(0)[1])
-    for late in due_writes:
-        yield f"explanation: a CDC names offset {late[0]}, which the log does not have"
+    yield from _beyond("a CDC names", [offset for offset, _ in due_writes])
+    yield from _beyond("a write of finalizers names", [offset for offset, _ in due_lettings])
+    yield from _beyond("a snapshot goes up to", [snapshot.next_offset for snapshot in due_snapshots])
+
+
+def _beyond(what: str, offsets: Sequence[int]) -> Iterator[str]:
+    for offset in offsets:
+        yield f"explanation: {what} offset {offset}, which the log does not have"
 
 
 def _in_order(placed: Sequence[tuple[int, T]]) -> list[tuple[int, T]]:

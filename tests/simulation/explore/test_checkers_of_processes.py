@@ -265,7 +265,8 @@ def test_a_domain_that_is_let_go_too_early() -> None:
     its = records(DaemonSetSeen(DOMAIN, "ds", 2, "nvidia", "ds"), domain, key=DOMAIN)
     letting = Letting(("computedomains", "jobs", "job"), "7", (), {POSITION_ANNOTATION: "0/1"})
     assert cleanup.position_of(letting) == "0/1"
-    assert cleanup.position_of(msgspec.structs.replace(letting, finalizers=(FINALIZER,))) == ""
+    assert cleanup.lets_go(letting)
+    assert not cleanup.lets_go(msgspec.structs.replace(letting, finalizers=(FINALIZER,)))
     assert told(its, lettings=[(1, letting)]) == ["finalizer"]
     assert told(records(domain, key=DOMAIN), lettings=[(0, letting)]) == []
 
