@@ -54,19 +54,22 @@ class Controller:
                 stdout=stream,
                 stderr=stream,
                 env=dict(self._environment),
+                # What a terminal sends goes to all of a process group. A second signal ends a controller at once, so
+                # it takes signals from here only.
+                start_new_session=True,
             )
         try:
             await self._acts()
         except BaseException:
-            await self._end()
+            await self._end(midway=True)
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
-        await self._end()
+        """End it. Raises Failure if it did not end cleanly."""
+        await self._end(midway=error is not None)
 
     async def watch(self) -> None:
         """Return never, unless the process ends by itself. Raises Failure then."""
@@ -84,13 +87,17 @@ class Controller:
         except TimeoutError:
             raise Failure(f"the controller did not begin within {PATIENCE_S:.0f} s; see {self._output}", 1) from None
 
-    async def _end(self) -> None:
-        """Ask it to end, wait, and take down what it took. Raises Failure if it did not end cleanly."""
+    async def _end(self, *, midway: bool) -> None:
+        """Ask it to end, wait, and take down what it took. Raises Failure if it did not end cleanly.
+
+        `midway`: it may be so young that it does not take signals yet; our own then ends it, which is clean too.
+        """
         process = self._process
         if process is None:
             return
         peak = _peak_bytes(process.pid)
-        if process.returncode is None:
+        asked = process.returncode is None
+        if asked:
             process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -102,7 +109,7 @@ class Controller:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)  # of all children that have ended: this is the only one
         self.usage = Usage(used.ru_utime + used.ru_stime, peak)
         self._process = None
-        if code:
+        if code and not (midway and asked and code == -signal.SIGTERM):
             raise self._failure(code)
 
     def _failure(self, code: int) -> Failure:

@@ -3,13 +3,13 @@
 0  done; for `verify`: nothing wrong
 1  a defect of cliquelog (a traceback is in the log)
 2  the command line is wrong (click's)
-3  the configuration cannot be used: kubeconfig, credentials, address to listen on
+3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output, temporary folder
 4  the log cannot be used: not a log, damaged, of a newer version, read-only, full, on a network file system;
    on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them
 5  the API server cannot be used: not reachable, a kind not served, a permission missing
 6  the leadership was lost
 7  `verify` found something; `simulate`: the domain did not form, or the replay gave another state
-130, 143  `simulate` was ended by SIGINT (Ctrl-C) or SIGTERM
+129, 130, 143  `simulate` was ended by SIGHUP (a terminal that was closed), SIGINT (Ctrl-C) or SIGTERM
 """
 
 import click

@@ -1,11 +1,13 @@
 """The command `cliquelog simulate`."""
 
 import asyncio
+import os
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +20,7 @@ from controller.options import CliqueSize, Seconds
 from controller.sides import STRATEGIES
 from controller.simulating import Job, Outcome
 from controller.simulating import simulate as carry_out
-from controller.simulation_report import consoles, progress, result_of, table_of
+from controller.simulation_report import consoles, faults_of, progress, result_of, table_of
 from simulation.formation import Plan
 
 T = TypeVar("T")
@@ -61,29 +63,77 @@ def simulate(
       cliquelog simulate --nodes 180 --strategy negotiate
     """
     ours = strategy == "cliquelog"
-    if log and not ours:
+    if log is not None and not ours:
         raise click.UsageError(f"--strategy {strategy} has no event log; leave --log out")
-    console = consoles(as_json=as_json)
-    folder = Path(tempfile.mkdtemp(prefix="cliquelog-simulate-"))
-    place = (log or f"sqlite:{folder / 'log.sqlite'}") if ours else None
+    if sys.stdout is None:
+        mend = "send it to /dev/null if nobody is to read it"
+        raise exits.Failure(f"standard output is closed; {mend}", exits.CONFIGURATION)
+    folder = _temporary_folder()
+    place = f"sqlite:{folder / 'log.sqlite'}" if ours and log is None else log
     job = Job(Plan(nodes, clique_size, seed, window_s), strategy, place, folder)
+    with _tidying(job, folder_holds_log=ours and log is None):
+        console = consoles(as_json=as_json)
+        try:
+            with progress(job.plan, console) as show:
+                outcome = asyncio.run(_unless_interrupted(carry_out(job, show)))
+        except Interrupted as interrupted:
+            kept = f" What there is of the log is kept: {job.log}" if ours else ""
+            console.print(f"\nInterrupted.{kept}", soft_wrap=True, highlight=False)
+            raise click.exceptions.Exit(128 + interrupted.number) from None
+        if not _report(outcome, console, as_json=as_json):
+            raise click.exceptions.Exit(exits.FOUND)
+
+
+def _temporary_folder() -> Path:
     try:
-        with progress(job.plan, console) as show:
-            outcome = asyncio.run(_unless_interrupted(carry_out(job, show)))
-    except Interrupted as interrupted:
-        kept = f" What there is of the log is kept: {job.log}" if ours else ""
-        console.print(f"\nInterrupted.{kept}", soft_wrap=True, highlight=False)
-        raise click.exceptions.Exit(128 + interrupted.number) from None
-    except BaseException:
-        if not job.controller_log.exists():
-            shutil.rmtree(folder)  # It was refused before anything ran.
+        return Path(tempfile.mkdtemp(prefix="cliquelog-simulate-"))
+    except OSError as error:
+        mend = "set TMPDIR to a folder that can be written"
+        raise exits.Failure(f"no temporary folder can be made: {error.strerror}; {mend}", exits.CONFIGURATION) from None
+
+
+@contextmanager
+def _tidying(job: Job, *, folder_holds_log: bool) -> Iterator[None]:
+    """Remove the job's folder, but for what the user is told of: a log, or why it failed.
+
+    Raises Failure for output that cannot be written.
+    """
+    kept = folder_holds_log
+    try:
+        yield
+    except click.exceptions.Exit as end:
+        kept = kept or end.exit_code == exits.FOUND
         raise
-    right = _report(outcome, console, as_json=as_json)
-    if not right:
-        console.print(f"This is not as it should be: see {job.controller_log}.", soft_wrap=True, highlight=False)
-        raise click.exceptions.Exit(exits.FOUND)
-    if log or not ours:
-        shutil.rmtree(folder)
+    except BaseException as error:
+        refused = _refused_by_system(error)
+        if refused is None:
+            kept = True
+            raise
+        _forget_output()
+        what = f"what is printed, or kept in {job.folder}, cannot be written: {refused.strerror}"
+        raise exits.Failure(f"{what}; make room, or send it elsewhere", exits.CONFIGURATION) from None
+    finally:
+        # Without a controller's output nothing ran here.
+        if not kept or not job.controller_log.exists():
+            shutil.rmtree(job.folder)
+
+
+def _refused_by_system(error: BaseException) -> OSError | None:
+    """Give the first OSError if the error is nothing else, perhaps in groups."""
+    if isinstance(error, BaseExceptionGroup):
+        found = [_refused_by_system(one) for one in error.exceptions]
+        return found[0] if all(found) else None
+    return error if isinstance(error, OSError) else None
+
+
+def _forget_output() -> None:
+    """Drop what standard output does not take: the interpreter would try again when it ends, and fail."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 class Interrupted(Exception):
@@ -96,7 +146,7 @@ class Interrupted(Exception):
 
 
 async def _unless_interrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Do the work. At the first SIGINT or SIGTERM end it cleanly and raise Interrupted; more of them change nothing."""
+    """Do the work. At the first SIGINT, SIGTERM or SIGHUP end it cleanly and raise Interrupted; more change nothing."""
     task = asyncio.ensure_future(work)
     numbers: list[int] = []
 
@@ -105,7 +155,10 @@ async def _unless_interrupted(work: Coroutine[Any, Any, T]) -> T:
             task.cancel()
         numbers.append(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    taken = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` leaves it
+        taken.append(signal.SIGHUP)
+    for number in taken:
         asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
     try:
         return await task
@@ -122,8 +175,15 @@ def _report(outcome: Outcome, console: Console, *, as_json: bool) -> bool:
         click.echo(msgspec.json.encode(result).decode())
     else:
         console.print(table_of(result))
+    faults = faults_of(result)
+    if faults:
+        told = outcome.job.controller_log
+        where = f"; see {told}" if told.exists() else ""
+        said = f"\nThis is not as it should be: {', and '.join(faults)}{where}."
+        console.print(said, soft_wrap=True, highlight=False)
+    elif not as_json:
         _say_what_next(outcome.job.log, console)
-    return result.rows_ready == result.nodes and (result.replay is None or result.replay.digest_equal)
+    return not faults
 
 
 def _say_what_next(log: str | None, console: Console) -> None:

@@ -130,7 +130,7 @@ def table_of(result: Result) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
     until = "to the last row Ready" if result.rows_ready == result.nodes else "until it was given up"
     lines = {
-        "rows Ready": f"{result.rows_ready:,} of {result.nodes:,}, in {result.cliques:,} cliques",
+        "rows Ready": f"{result.rows_ready:,} of {result.nodes:,}, in {_cliques(result.cliques)}",
         "formation": f"{result.formation_seconds:.1f} s {until}; the nodes came within {result.window_seconds:g} s",
         "CDC writes": f"{result.clique_writes:,}; per clique {result.clique_writes_median:g} in the median, "
         f"{result.clique_writes_mean:g} in the mean, {result.clique_writes_max} at most",
@@ -157,6 +157,16 @@ def table_of(result: Result) -> Table:
     for name, value in lines.items():
         table.add_row(name, value)
     return table
+
+
+def faults_of(result: Result) -> list[str]:
+    """Say what is not as it should be, each in half a sentence; empty if all is."""
+    faults = []
+    if result.rows_ready != result.nodes:
+        faults.append(f"only {result.rows_ready:,} of {result.nodes:,} rows became Ready")
+    if result.replay is not None and not result.replay.digest_equal:
+        faults.append("the replay of the log gave another state than the controller saved when it ended")
+    return faults
 
 
 def _ms(some: Quantiles) -> str:
@@ -197,7 +207,7 @@ def _lines(plan: Plan, console: Console) -> Show:
         if now - shown >= LINE_EVERY_S or state.rows_ready == plan.nodes:
             shown = now
             console.print(
-                f"{state.seconds:5.1f} s  {state.cliques:,} of {plan.cliques:,} cliques formed, "
+                f"{state.seconds:5.1f} s  {state.cliques:,} of {_cliques(plan.cliques)} formed, "
                 f"{state.rows_ready:,} of {plan.nodes:,} rows Ready\n         {_counts(state)}",
                 highlight=False,
                 soft_wrap=True,
@@ -207,7 +217,11 @@ def _lines(plan: Plan, console: Console) -> Show:
 
 
 def _title(plan: Plan) -> str:
-    return f"Forming one ComputeDomain of {plan.nodes:,} nodes in {plan.cliques:,} cliques."
+    return f"Forming one ComputeDomain of {plan.nodes:,} nodes in {_cliques(plan.cliques)}."
+
+
+def _cliques(number: int) -> str:
+    return f"{number:,} clique" if number == 1 else f"{number:,} cliques"
 
 
 def _counts(state: State) -> str:
@@ -217,4 +231,4 @@ def _counts(state: State) -> str:
 def consoles(*, as_json: bool) -> Console:
     """Give where people are told: standard error if standard output is for a program."""
     stream = sys.stderr if as_json else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else 80)
+    return Console(stderr=as_json, width=None if stream is not None and stream.isatty() else 80)

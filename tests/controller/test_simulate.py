@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +13,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from controller import simulate_command
+from controller.child import Usage
 from controller.cli import main
-from controller.exits import LOG
+from controller.exits import CONFIGURATION, FOUND, LOG
+from controller.replaying import Replay
+from controller.simulating import Job, Outcome, Show
 from controller.verify_command import verify
+from simulation.capacity import Limits
+from simulation.world import World
 from tests.controller.bad_input import answer, sentence_of
 from tests.integration.waiting import eventually
 
@@ -26,12 +33,13 @@ FIELDS = {
 
 @asynccontextmanager
 async def simulating(folder: Path, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run it with its temporary files in `folder`."""
+    """Run it as a terminal does, in a process group of its own, with its temporary files in `folder`."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controller", "simulate", *options),
         env={**os.environ, "TMPDIR": str(folder), "NAMESPACE": "of-somebody-else", "CLIQUELOG_LOG": "sqlite:/nowhere"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        process_group=0,
     )
     try:
         yield process
@@ -108,23 +116,120 @@ def test_only_our_strategy_takes_a_log() -> None:
     assert "leave --log out" in sentence_of(done.output, done.exit_code, 2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def place_in(folder: Path) -> str:
+    """Give the place of a log that nobody named."""
+    (path,) = folder.glob("cliquelog-simulate-*/log.sqlite")
+    return f"sqlite:{path}"
+
+
+def is_started(folder: Path) -> bool:
+    return any(folder.glob("cliquelog-simulate-*/controller.log"))
+
+
+def children(number: int) -> list[int]:
+    """Give the processes that the process has started."""
+    return [int(word) for word in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+
+
+async def controller_acts(folder: Path) -> None:
+    async def told() -> str:
+        return controllers_words(folder)
+
+    await eventually(told, lambda text: "acting" in text, "the controller acts")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_a_signal_ends_both_processes_and_leaves_a_sound_log(tmp_path: Path, number: int) -> None:
-    place = f"sqlite:{tmp_path / 'log.sqlite'}"
-    async with simulating(tmp_path, "--nodes", "36", "--window", "600", "--log", place) as process:
-
-        async def told() -> str:
-            return controllers_words(tmp_path)
-
-        await eventually(told, lambda text: "acting" in text, "the controller acts")
+    async with simulating(tmp_path, "--nodes", "36", "--window", "600") as process:
+        await controller_acts(tmp_path)
         process.send_signal(number)
         output, errors = await said(process)
-        stopped = await told()
     assert process.returncode == 128 + number, output + errors
+    place = place_in(tmp_path)
     assert f"is kept: {place}" in output
     assert "Traceback" not in output + errors
-    assert '"event": "stopped"' in stopped, "the controller has ended cleanly"
+    assert '"event": "stopped"' in controllers_words(tmp_path), "the controller has ended cleanly"
     assert await is_sound(place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_while_the_controller_starts_is_no_failure_of_it(tmp_path: Path, number: int) -> None:
+    place = f"sqlite:{tmp_path / 'log.sqlite'}"
+
+    async def begun() -> bool:
+        return is_started(tmp_path)
+
+    async with simulating(tmp_path, "--nodes", "36", "--window", "600", "--log", place) as process:
+        await eventually(begun, lambda yes: yes, "the controller is started")
+        process.send_signal(number)
+        output, errors = await said(process)
+    assert process.returncode == 128 + number, output + errors
+    assert f"is kept: {place}" in output
+    assert errors == ""
+    assert await is_sound(place)
+    assert list_folders(tmp_path) == [], "the log is elsewhere, so nothing else is left"
+
+
+async def test_a_second_ctrl_c_in_a_terminal_does_not_reach_the_controller(tmp_path: Path) -> None:
+    async with simulating(tmp_path, "--nodes", "36", "--window", "600") as process:
+        await controller_acts(tmp_path)
+        (child,) = children(process.pid)
+        assert os.getpgid(child) != process.pid
+        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = await said(process)
+    assert process.returncode == 128 + signal.SIGINT, output + errors
+    assert '"event": "stopped"' in controllers_words(tmp_path)
+    assert await is_sound(place_in(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("target", "strategy", "expected"),
+    [
+        ("&-", "cliquelog", "standard output is closed; send it to /dev/null"),
+        ("/dev/full", "cliquelog", "cannot be written: No space left on device; make room"),
+        ("/dev/full", "negotiate", "cannot be written: No space left on device; make room"),
+    ],
+)
+async def test_output_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, target: str, strategy: str, expected: str
+) -> None:
+    place = f"sqlite:{tmp_path / 'log.sqlite'}"
+    redirected = ("sh", "-c", f'exec "$@" >{target}', "sh")
+    logged = ("--log", place) if strategy == "cliquelog" else ("--json",)
+    arguments = ("simulate", "--nodes", "1", "--window", "0", "--strategy", strategy, *logged)
+    assert expected in await answer(*arguments, code=CONFIGURATION, prefix=redirected)
+
+
+def test_no_temporary_folder_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "no"))
+    done = CliRunner().invoke(main, ["simulate"])
+    assert "set TMPDIR to a folder" in sentence_of(done.output, done.exit_code, CONFIGURATION)
+
+
+@pytest.mark.parametrize(
+    ("rows_ready", "digest_equal", "why"),
+    [
+        (2, False, "the replay of the log gave another state than the controller saved when it ended"),
+        (1, True, "only 1 of 2 rows became Ready"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_what_is_not_as_it_should_be_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rows_ready: int, digest_equal: bool, why: str, options: list[str]
+) -> None:
+    async def carry_out(job: Job, _show: Show) -> Outcome:
+        world = World(job.plan, Limits())
+        world.meter.rows_ready = rows_ready
+        return Outcome(job, world, 1.0, Usage(1.0, 1), 1.0, Replay(10, 1.0, "d" * 64, digest_equal), 1)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(simulate_command, "carry_out", carry_out)
+    done = CliRunner().invoke(main, ["simulate", "--nodes", "2", *options])
+    assert done.exit_code == FOUND
+    assert f"This is not as it should be: {why}" in done.output
+    assert "Next, " not in done.output
+    assert options or "in 1 clique " in done.output
 
 
 async def test_a_log_of_another_run_is_left_alone(tmp_path: Path) -> None:
@@ -162,3 +267,9 @@ def test_options_that_cannot_be_meant_are_refused(option: str, value: str, expec
 
 async def test_a_place_that_is_no_log_is_refused() -> None:
     assert "write sqlite:PATH" in await answer("simulate", "--log", "log.sqlite", code=LOG)
+
+
+async def test_an_empty_place_is_refused() -> None:
+    assert "write sqlite:PATH" in await answer("simulate", "--log", "", code=LOG)
+    done = CliRunner().invoke(main, ["simulate", "--strategy", "negotiate", "--log", ""])
+    assert "leave --log out" in sentence_of(done.output, done.exit_code, 2)
