@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, fold, negotiate, restart
+from bench import append, effects, fold, kafka, negotiate, restart
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
-PARTS = ("append", "fold", "restart", "effects", "negotiate")
+PARTS = ("append", "fold", "restart", "effects", "negotiate", "kafka")
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -42,7 +42,9 @@ class Sizes(msgspec.Struct, frozen=True):
     show_default=True,
     help="Records of a partition between two snapshots.",
 )
-@click.option("--seconds", type=float, default=3.0, show_default=True, help="Time per setting of append and effects.")
+@click.option(
+    "--seconds", type=float, default=3.0, show_default=True, help="Time per setting of append, effects, kafka."
+)
 @click.option(
     "--formation-nodes",
     type=click.IntRange(90),
@@ -69,7 +71,7 @@ def main(
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS (default: all): append, fold, restart, effects, negotiate."""
+    """Measure PARTS (default: all): append, fold, restart, effects, negotiate, kafka."""
     sizes = Sizes(Shape(cliques, nodes), fold_records, restart_records, snapshot_records, seconds, formation_nodes)
     machine = describe(folder)
     if not as_json:
@@ -103,6 +105,8 @@ async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:
         case "restart":
             await fold.fill(path, sizes.shape, sizes.restart_records)
             return [await restart.measure(path, sizes.snapshot_records)]
+        case "kafka":
+            return await kafka.measure(folder, sizes.shape, sizes.seconds, sizes.fold_records)
         case _:
             return [effects.measure(sizes.shape, sizes.fold_records, sizes.seconds)]
 

@@ -228,6 +228,9 @@ class Controller:
     def _not_ready(self) -> str | None:
         if self._appender.trouble is not None:
             return f"the log cannot be written: {self._appender.trouble}"
+        unread = [consumer.trouble for consumer in self._consumers if consumer.trouble is not None]
+        if unread:
+            return f"the log cannot be read: {unread[0]}"
         if self._acting.is_set():
             return self._views.trouble()
         if self._elector is not None and self._elector.waits_for:

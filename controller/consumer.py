@@ -31,7 +31,7 @@ from projections.lifecycle import domain_effects
 from projections.partition import PartitionFold, restore
 from projections.settings import Settings
 
-NOT_ACTING_POLL_S = 0.02
+NOT_ACTING_POLL_S = 0.1
 """How often a consumer that does not act yet looks whether it may."""
 
 
@@ -104,7 +104,7 @@ class Appender:
                 if self.trouble is None:
                     self._logger.error("log not writable", cause=str(error))
                 self.trouble = str(error)
-                await self._clock.sleep(self._retry_s)
+                await self.pause()
                 continue
             if self.trouble is not None:
                 self._logger.info("log writable again")
@@ -112,6 +112,10 @@ class Appender:
             for event, records in Counter(entry.headers.event_type for entry in entries).items():
                 self._metrics.appended(event, records)
             return positions
+
+    async def pause(self) -> None:
+        """Wait as long as between two attempts."""
+        await self._clock.sleep(self._retry_s)
 
 
 class PartitionConsumer:
@@ -143,6 +147,7 @@ class PartitionConsumer:
         self._fold = PartitionFold()
         self._snapshot_at = 0
         self._appended_upto = 0
+        self.trouble: str | None = None
 
     @property
     def next_offset(self) -> int:
@@ -171,8 +176,12 @@ class PartitionConsumer:
         if restored is not None:
             self._fold = restored
             self._snapshot_at = restored.next_offset
-        else:
-            self._fold.next_offset = await self._log.beginning_offset(self._partition)
+        elif (beginning := await self._log.beginning_offset(self._partition)) > 0:
+            # What follows is a part of the history; folded alone it would give indices away that are held.
+            raise LogUnreadable(
+                f"partition {self._partition}: the records below offset {beginning} are gone, and no snapshot that can "
+                "be read holds what they said: bring them back, or start with a new log"
+            )
         end = await self._log.end_offset(self._partition)
         if self._fold.next_offset > end:
             raise LogUnreadable(
@@ -195,7 +204,7 @@ class PartitionConsumer:
         acted = False
         while True:
             timeout_s = self._config.poll_s if acted else NOT_ACTING_POLL_S
-            records = await self._read(timeout_s=0.0 if dirty and acted and self._is_level else timeout_s)
+            records = await self._read_on(timeout_s=0.0 if dirty and acted and self._is_level else timeout_s)
             dirty |= self._take_in(records)
             if acting.is_set() and self._is_level and len(records) < self._config.batch:
                 if not acted:
@@ -218,6 +227,20 @@ class PartitionConsumer:
             await self._snapshots.save(self._partition, self._fold.next_offset, self._fold.snapshot())
         except (LogUnavailable, AppendOutcomeUnknown) as error:
             self._logger.warning("snapshot not saved", partition=self._partition, cause=str(error))
+
+    async def _read_on(self, timeout_s: float) -> Sequence[Record]:
+        """Read, and try again while the log is not available; `trouble` says so meanwhile."""
+        while True:
+            try:
+                records = await self._read(timeout_s)
+            except LogUnavailable as error:
+                if self.trouble is None:
+                    self._logger.error("log not readable", partition=self._partition, cause=str(error))
+                self.trouble = str(error)
+                await self._appender.pause()
+                continue
+            self.trouble = None
+            return records
 
     async def _read(self, timeout_s: float) -> Sequence[Record]:
         return await self._log.read(

@@ -68,6 +68,7 @@ class Elector:
         self._seen_at = 0.0
         self._renewed_at = 0.0
         self._acquired = False
+        self._asked_s = 0.0
 
     @property
     def waits_for(self) -> str:
@@ -78,20 +79,22 @@ class Elector:
         """Return once this process leads. Raises a KubeError that waiting does not mend (MEND_FIRST)."""
         while not await self._try_to_acquire():
             # The jitter is client-go's: contenders that started together do not stay in step.
-            await self._clock.sleep(self._config.retry_s * self._rng.uniform(1.0, 2.2))
+            await self._clock.sleep(max(self._config.retry_s * self._rng.uniform(1.0, 2.2), self._asked_s))
         self._acquired = True
 
     async def keep(self) -> NoReturn:
         """Renew until that fails for good; raises LeadershipLost."""
         while (left := self._left()) > 0:
-            await self._clock.sleep(min(self._config.retry_s, left))
+            await self._clock.sleep(min(max(self._config.retry_s, self._asked_s), left))
             try:
                 held = await within(self._clock, self._left(), self._attempt())
             except TimeoutError:
                 continue
             except kube.KubeError as error:
                 self._log.warning("lease not renewed", lease=self._config.name, cause=str(error))
+                self._asked_s = self._pause_asked(error)
                 continue
+            self._asked_s = 0.0
             # A renewal that did not succeed although the Lease names us was overtaken by a change of another part of
             # the object; the deadline decides.
             if not held and (self._seen is None or self._seen.holder != self._config.identity):
@@ -123,14 +126,23 @@ class Elector:
 
     async def _try_to_acquire(self) -> bool:
         try:
-            return await within(self._clock, self._config.renew_deadline_s, self._attempt())
+            held = await within(self._clock, self._config.renew_deadline_s, self._attempt())
         except TimeoutError:
             self._log.warning("lease not acquired", lease=self._config.name, cause="no answer in time")
         except MEND_FIRST:
             raise
         except kube.KubeError as error:
             self._log.warning("lease not acquired", lease=self._config.name, cause=str(error))
+            self._asked_s = self._pause_asked(error)
+        else:
+            self._asked_s = 0.0
+            return held
         return False
+
+    def _pause_asked(self, error: kube.KubeError) -> float:
+        """Give for how long the server asks to be left alone (failure case B11), the Lease's duration at most."""
+        asked_s = error.retry_after_s if isinstance(error, kube.ApiError) else None
+        return min(asked_s or 0.0, self._config.duration_s)
 
     async def _attempt(self) -> bool:
         """Take or renew the Lease if it is free or ours; say whether it is ours now."""

@@ -113,7 +113,17 @@ class Normaliser:
         is_old = watched and seen.resource_version <= self._told_upto.get(plural, -1)
         if is_old and self._catalogue.find(plural, seen.uid) is None:
             return []
+        self._count_version(seen)
         return list(self._observe(seen))
+
+    def _count_version(self, seen: Seen) -> None:
+        """Let a node be recorded though only its version is new: the write that is held back waits for that version.
+
+        Of other kinds the version counts anyway where they are written, and a node's is that of its heartbeats.
+        """
+        known = self._catalogue.find(KINDS[NodeSeen], seen.uid) if isinstance(seen, NodeSeen) else None
+        if known is not None:
+            known.recorded = dict.fromkeys(known.recorded, ())
 
     def taken_names(self) -> list[ClaimTemplateSeen]:
         """Give the claim templates of others that stand where a domain's should be: no watch tells when they go."""
@@ -155,7 +165,7 @@ class Normaliser:
                     yield from self._take_in(other)
 
     def _take_in(self, known: Known) -> Iterator[Keyed]:
-        before, known.seen = known.seen, self._with_clique(known.stated, known.seen)
+        before, known.seen = known.seen, self._with_clique(known.stated)
         if self._learn(known.seen):
             yield from self._introduce(routing.domain_of(known.seen), routing.clique_of(known.seen))
         yield from self._record(known, before)
@@ -164,16 +174,13 @@ class Normaliser:
         """Give the clique that a node is in, as far as it is known: a label that went does not say that it left."""
         return self._catalogue.stated_clique(node) or self._last_clique.get(node, "")
 
-    def _with_clique(self, stated: Seen, before: Seen) -> Seen:
+    def _with_clique(self, stated: Seen) -> Seen:
         """Say the clique: a pod's that says none is its node's, a node's is what a daemon there says, else its label.
 
         A daemon has its clique from the driver; a label may be old or wrong, and the CDC that counts is the daemon's.
-        One that runs keeps its clique, though its node may move: what it says of itself may only be late.
         """
-        if isinstance(stated, DaemonPodSeen) and stated.undecided:
-            ran_in = before.clique if isinstance(before, DaemonPodSeen) and before.ip else ""
-            clique = ran_in or self._clique_at(stated.node)
-            return replace(stated, clique=clique, undecided=False) if clique else stated
+        if isinstance(stated, DaemonPodSeen) and stated.undecided and (clique := self._clique_at(stated.node)):
+            return replace(stated, clique=clique, undecided=False)
         if isinstance(stated, NodeSeen) and (clique := self._clique_at(stated.name)):
             return replace(stated, clique=clique)
         return stated

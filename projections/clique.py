@@ -136,7 +136,11 @@ class CliqueState(msgspec.Struct, frozen=True, tag="clique"):
 
 
 def pods_by_node(membership: Membership) -> dict[str, Pod]:
-    """Give each node's daemon pod that counts: one that stays before one that terminates, then the newest."""
+    """Give each node's daemon pod that counts: one that stays before one that terminates, then the newest.
+
+    The newest is the one that was seen as of the latest version, whichever was recorded last: another controller, whose
+    watch lags, may still tell of a pod that is long gone and that nobody else has seen.
+    """
     best: dict[str, Pod] = {}
     for pod in membership.pods.values():
         other = best.get(pod.node)
@@ -146,7 +150,7 @@ def pods_by_node(membership: Membership) -> dict[str, Pod]:
 
 
 def _rank(pod: Pod) -> tuple[bool, int, str]:
-    return (not pod.terminating, pod.since, pod.uid)
+    return (not pod.terminating, pod.resource_version, pod.uid)
 
 
 def labelled(state: CliqueState, domain: str, node: str) -> bool:

@@ -105,6 +105,8 @@ async def answer_refusals(request: web.Request, handler: Handler) -> web.StreamR
     except Refused as refused:
         wait_s = refused.retry_after_s
         return _json(encode(status(refused)), refused.code, {} if wait_s is None else {"Retry-After": f"{wait_s:g}"})
+    except ConnectionResetError:
+        return web.Response(status=400)  # Who asked is gone in the middle of the body: nobody reads this.
     except web.HTTPNotFound:
         return web.Response(status=404, text="404 page not found\n")
 

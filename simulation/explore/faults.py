@@ -5,6 +5,7 @@ states that runs with all of them do not). From `heal` on nothing strikes any mo
 """
 
 import random
+from collections.abc import Mapping
 
 import msgspec
 
@@ -54,13 +55,16 @@ CRASH_RATES = (0.001, 0.005, 0.02)
 class Faults:
     """The faults of one run."""
 
-    def __init__(self, rng: random.Random, trace: Trace, without: frozenset[str]) -> None:
-        """Draw which kinds occur and how often; those `without` never do."""
+    def __init__(
+        self, rng: random.Random, trace: Trace, without: frozenset[str], rates: Mapping[str, float] | None
+    ) -> None:
+        """Draw which kinds occur and how often, unless `rates` says so; those `without` never do."""
         self._rng = rng
         self._trace = trace
         self._active = True
-        drawn = {kind: self._rate(kind) for kind in KINDS}
-        self.rates = {kind: 0.0 if kind in without else rate for kind, rate in drawn.items()}
+        drawn = {kind: self._rate(kind) for kind in KINDS}  # In any case: what is drawn later stays the same.
+        rates = drawn if rates is None else rates
+        self.rates = {kind: 0.0 if kind in without else rates.get(kind, 0.0) for kind in KINDS}
 
     def _rate(self, kind: str) -> float:
         occurs, rates = self._rng.random() < SHARE, CRASH_RATES if kind.startswith("crash") else RATES

@@ -21,6 +21,9 @@ TIMEOUT_S = 30.0
 SLACK_S = 10.0
 """How long a watch may be silent beyond the end that it asked for, as in the transport."""
 
+LATE_S = 20.0
+"""Within which a request that was given up may still take effect: something on the way held it."""
+
 REFUSALS = ("request: 429", "request: 429 with Retry-After", "request: 5xx", "request: lost")
 WRITE_FAULTS = ("request: answer lost", "request: takes effect late")
 OPENING = ("watch: 410 on opening", "watch: 410 as a server error")
@@ -42,17 +45,19 @@ Call = Callable[[], Awaitable[bytes]]
 class FaultyClient:
     """A KubeClient for a process."""
 
-    def __init__(self, inner: KubeClient, process: Process, latency: Latency) -> None:
-        """Pass requests to `inner`."""
+    def __init__(self, inner: KubeClient, process: Process, latency: Latency, page: int) -> None:
+        """Pass requests to `inner`. A list's pages have at most `page` objects: a server may give fewer than asked."""
         self._inner = inner
         self._process = process
         self._faults = process.faults
         self._latency = latency
+        self._page_max = page
         self._late: set[asyncio.Task[bytes]] = set()
 
     async def list(self, selector: Selector, *, limit: int = 500, token: str = "", resource_version: str = "") -> bytes:
         """Give one page of a list."""
         what = f"list {selector.resource.plural}"
+        limit = min(limit, self._page_max)  # 0 asks for all, and stays so.
         return await self._read(
             what, lambda: self._inner.list(selector, limit=limit, token=token, resource_version=resource_version)
         )
@@ -119,7 +124,7 @@ class FaultyClient:
 
     async def _later(self, call: Call) -> bytes:
         """Let a request that its sender has given up take effect."""
-        await asyncio.sleep(self._faults.uniform(0, 5))
+        await asyncio.sleep(self._faults.uniform(0, LATE_S))
         try:
             return await call()
         except KubeError:

@@ -7,7 +7,7 @@ Phases: trouble (faults strike, the workload acts), then quiet (nothing strikes;
 import asyncio
 import random
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import structlog
@@ -23,8 +23,12 @@ from simulation.api import Api
 from simulation.client import SimulatedClient
 from simulation.cluster import Cluster
 from simulation.explore import scenario
-from simulation.explore.checkers import history
+from simulation.explore.ablations import applied
+from simulation.explore.checkers import cleanup, history
+from simulation.explore.checkers.decisions import CheckedLog
+from simulation.explore.checkers.facts import FactChecker
 from simulation.explore.checkers.liveness import Changes, missing
+from simulation.explore.checkers.requests import CheckedClient
 from simulation.explore.checkers.rows import RowChecker
 from simulation.explore.faults import Faults, Latency
 from simulation.explore.faulty_client import FaultyClient
@@ -40,6 +44,8 @@ from simulation.timing import Timing
 if TYPE_CHECKING:
     from eventlog.log import StoredSnapshot
     from eventlog.record import Entry, Position
+
+T = TypeVar("T")
 
 START_MS = 1_780_000_000_000
 NAMESPACE = "nvidia"
@@ -62,7 +68,10 @@ TIMING = Timing(
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What came of a run. `recovered_s`: from the end of the faults until all was right. `actions`: how many it had."""
+    """What came of a run. `recovered_s`: from the end of the faults until all was right. `actions`: how many it had.
+
+    `plan` and `rates` (of faults) are those that were drawn or given.
+    """
 
     seed: int
     violations: list[str]
@@ -71,23 +80,28 @@ class Verdict(msgspec.Struct, frozen=True):
     recovered_s: float
     actions: int
     lines: list[str]
+    plan: scenario.Plan
+    rates: dict[str, float]
 
 
 class Options(msgspec.Struct, frozen=True):
     """How a seed's run differs from the usual one.
 
     `without`: kinds of faults that are left out; `actions`: the places of those that are kept (None: all). They make a
-    failing run smaller. `ablation`: the safeguard that is switched off.
+    failing run smaller. `ablation`: the safeguard that is switched off. `plan` and `rates`: what would be drawn
+    otherwise; of a kind of fault that `rates` does not name there is none.
     """
 
     without: frozenset[str] = frozenset()
     actions: frozenset[int] | None = None
     ablation: str = ""
+    plan: scenario.Plan | None = None
+    rates: dict[str, float] | None = None
 
 
 def explore(seed: int, options: Options) -> Verdict:
     """Run a seed on a loop of its own."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with applied(options.ablation), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(_Run(seed, options).live())
 
 
@@ -97,7 +111,7 @@ class _Run:
     def __init__(self, seed: int, options: Options) -> None:
         self._seed = seed
         self._options = options
-        plan = scenario.Plan.draw(self._stream("workload"))
+        plan = options.plan or scenario.Plan.draw(self._stream("workload"))
         kept = options.actions
         if kept is not None:
             plan = msgspec.structs.replace(
@@ -108,6 +122,8 @@ class _Run:
         self._violations: list[str] = []
         self._older: dict[int, list[StoredSnapshot]] = {}
         self._acknowledged: list[list[tuple[Position, Entry]]] = []
+        self._logs: list[CheckedLog] = []
+        self._clients: list[CheckedClient] = []
         self._dead: list[asyncio.Task[None]] = []
 
     def _stream(self, name: str) -> random.Random:
@@ -119,7 +135,7 @@ class _Run:
         loop = asyncio.get_running_loop()
         self._trace = trace = Trace(loop.time)
         self._clock = clock = LoopClock(loop, START_MS)
-        self._faults = Faults(self._stream("faults"), trace, self._options.without)
+        self._faults = Faults(self._stream("faults"), trace, self._options.without, self._options.rates)
         self._latency = Latency(self._stream("schedule"))
         identities = self._stream("identities")
         store = Store(
@@ -133,9 +149,11 @@ class _Run:
         self._api = Api(store)
         self._log, self._snapshots = MemoryLog(partitions=self._plan.partitions), MemorySnapshots()
         cluster = Cluster(store, clock, self._stream("cluster"), TIMING)
-        rows = RowChecker(store, self._plan.capacity, self._violate)
         disturb = {"compaction": self._compact, "clock jump": self._jump}
         workload = scenario.Workload(self._plan, store, cluster, disturb, trace)
+        rows = RowChecker(store, self._plan.capacity, lambda: workload.acts, self._violate)
+        FactChecker(store, lambda: workload.acts, self._violate)
+        cleanup.watch(store, lambda: workload.acts, self._violate)
         trace.note("plan", msgspec.json.encode(msgspec.structs.replace(self._plan, actions=())).decode())
         stop = asyncio.Event()
         around: list[asyncio.Task[None]] = [asyncio.create_task(cluster.run())]
@@ -149,12 +167,7 @@ class _Run:
         self._faults.heal()
         recovered_s = await self._become_quiet()
         stop.set()
-        await asyncio.wait(controllers)
-        for task in around:
-            if task.done():
-                task.result()  # A stand-in that fails is a defect of the simulation.
-        for task in [*around, *controllers]:
-            task.cancel()
+        await self._end(around, controllers)
         await self._judge(rows)
         return Verdict(
             self._seed,
@@ -164,7 +177,18 @@ class _Run:
             recovered_s,
             len(self._plan.actions),
             trace.lines,
+            self._plan,
+            self._faults.rates,
         )
+
+    async def _end(self, around: list[asyncio.Task[None]], controllers: list[asyncio.Task[None]]) -> None:
+        """Let the controllers end, then all that is around them."""
+        await asyncio.wait(controllers)
+        for task in around:
+            if task.done():
+                task.result()  # A stand-in that fails is a defect of the simulation.
+        for task in [*around, *controllers]:
+            task.cancel()
 
     def _compact(self, _: int) -> str:
         self._api.compact()
@@ -212,6 +236,11 @@ class _Run:
         identity = f"{process.name}-{life}"
         log = FaultyLog(self._log, process, self._latency)
         self._acknowledged.append(log.acknowledged)
+        checked = CheckedLog(log)
+        self._logs.append(checked)
+        faulty = FaultyClient(SimulatedClient(self._api), process, self._latency, self._plan.page)
+        client = CheckedClient(faulty, process, self._clock.monotonic, self._violate)
+        self._clients.append(client)
         config = RunConfig(
             identity=identity,
             version="exploration",
@@ -235,9 +264,9 @@ class _Run:
         self._trace.note(process.name, f"life {life} begins")
         return Controller(
             config,
-            log=log,
+            log=checked,
             snapshots=FaultySnapshots(self._snapshots, process, self._older),
-            client=FaultyClient(SimulatedClient(self._api), process, self._latency),
+            client=client,
             clock=self._clock,
             rng=self._stream(identity),
             logger=structlog.wrap_logger(None, processors=[self._told], wrapper_class=structlog.BoundLogger),
@@ -268,9 +297,11 @@ class _Run:
         loop = asyncio.get_running_loop()
         began = right_at = loop.time()
         changes = Changes(self._store, loop.time)
+        looked, still = -1, list[str]()
         while not self._violations:
             now = loop.time()
-            still = missing(self._store, self._plan.capacity)
+            if looked != changes.number:
+                looked, still = changes.number, missing(self._store, self._plan.capacity)
             if still:
                 right_at = now
             if now - max(right_at, changes.newest) >= SILENCE_S:
@@ -290,15 +321,26 @@ class _Run:
         for acknowledged in self._acknowledged:
             for told in history.lost(acknowledged, records):
                 self._violate(told)
-        for partition, its in records.items():
-            here = f"{partition}/"
-            writes = [(int(at.removeprefix(here)), cdc) for at, cdc in rows.writes if at.startswith(here)]
-            suspicions = [
-                (int(one.position.removeprefix(here)), one) for one in rows.suspicions if one.position.startswith(here)
-            ]
-            snapshots = self._older.get(partition, [])
-            for told in history.unexplained(its, snapshots, writes, suspicions, self._settings):
+        for log in self._logs:
+            for told in log.violations:
                 self._violate(told)
+        suspected = [(one.position, one) for one in rows.suspicions]
+        letting = [(cleanup.position_of(one), one) for client in self._clients for one in client.finalizers]
+        for partition, its in records.items():
+            claims = history.Claims(
+                self._older.get(partition, []),
+                _of_partition(partition, rows.writes),
+                _of_partition(partition, suspected),
+                _of_partition(partition, letting),
+            )
+            for told in history.unexplained(its, claims, self._settings):
+                self._violate(told)
+
+
+def _of_partition(partition: int, placed: list[tuple[str, T]]) -> list[tuple[int, T]]:
+    """Give those whose place is in the partition, with the place's offset."""
+    prefix = f"{partition}/"
+    return [(int(place.removeprefix(prefix)), one) for place, one in placed if place.startswith(prefix)]
 
 
 def _root(error: BaseException | None) -> BaseException | None:

@@ -13,6 +13,7 @@ import msgspec
 from kube import names
 from kube.client import Selector
 from simulation.cluster import Cluster
+from simulation.explore.episodes import Action, draw_episodes
 from simulation.explore.trace import Trace
 from simulation.patches import Json, merge_patch
 from simulation.store import Object, Refused, Store
@@ -48,22 +49,17 @@ ACTIONS = (
     "foreign: status",
     "foreign: remove row",
     "foreign: delete CDC",
+    "foreign: replace CDC",
+    "foreign: ghost",
     "compaction",
     "clock jump",
 )
 DESTROYING = ("foreign: remove row", "foreign: delete CDC")
 """What takes from upstream's daemons the only account of their indices: those that live then choose anew, others while
 their IMEX runs on with the first ones, and nobody can make that right. So it is not asked of anybody."""
-WEIGHTS = (8, 3, 2, 1, 3, 2, 3, 1, 1, 2, 2, 1, 1, 1, 2, 1)
-
-
-class Action(msgspec.Struct, frozen=True):
-    """Something that happens at `at` seconds, to the machine or domain of this number, as far as there is one."""
-
-    at: float
-    kind: str
-    number: int
-    other: int
+WEIGHTS = (8, 3, 2, 1, 3, 2, 3, 1, 1, 2, 2, 1, 1, 1, 1, 1, 2, 1)
+KEPT = ("name", "labels", "annotations", "ownerReferences", "finalizers")
+"""The metadata of an object that another of its name is given."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -82,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True):
     snapshot_records: int
     upstream: bool
     seconds: float
+    page: int
     actions: tuple[Action, ...]
 
     @classmethod
@@ -101,7 +98,7 @@ class Plan(msgspec.Struct, frozen=True):
             for kind in rng.choices(ACTIONS, WEIGHTS, k=rng.randint(0, 12))
             if not (upstream and kind in DESTROYING)
         ]
-        return cls(
+        plan = cls(
             cliques=tuple(rng.randrange(cliques) if rng.random() < 0.95 else NO_FABRIC for _ in range(machines)),
             # Upstream's daemons have no line to wait in: in a full clique they take the first index that they see free.
             capacity=18 if upstream else rng.choice((machines, machines, 18, max(1, machines - 2))),
@@ -112,8 +109,11 @@ class Plan(msgspec.Struct, frozen=True):
             snapshot_records=rng.choice((5, 20, 100)),
             upstream=upstream,
             seconds=seconds,
-            actions=tuple(sorted(actions, key=lambda action: action.at)),
+            page=rng.choice((1, 2, 500)),
+            actions=(),
         )
+        actions += draw_episodes(rng, machines, seconds)
+        return msgspec.structs.replace(plan, actions=tuple(sorted(actions, key=lambda action: action.at)))
 
 
 class Workload:
@@ -128,7 +128,8 @@ class Workload:
         self._cluster = cluster
         self._disturb = disturb
         self._trace = trace
-        self._domains = 0
+        self.acts = False
+        """Whether what is changed right now is changed by an action."""
         for number, clique in enumerate(plan.cliques):
             cluster.register(f"n{number}", _clique_id(clique), labelled=plan.labelled)
 
@@ -136,8 +137,11 @@ class Workload:
         """Carry out the actions at their times, and return at the plan's end."""
         loop = asyncio.get_running_loop()
         for action in self._plan.actions:
-            await asyncio.sleep(max(0.0, action.at - loop.time()))
+            if action.at > loop.time():
+                await asyncio.sleep(action.at - loop.time())
+            self.acts = True
             told = self._act(action)
+            self.acts = False
             if told:
                 self._trace.note("world", f"{action.kind}: {told}")
         await asyncio.sleep(max(0.0, self._plan.seconds - loop.time()))
@@ -167,9 +171,11 @@ class Workload:
     def _act_on_node(self, action: Action, node: str, domain: str) -> str:
         there = {thing["metadata"]["name"] for thing in self._store.snapshot(Selector(names.NODES))}
         clique = _clique_id(action.other % (max(self._plan.cliques) + 2))
+        if self._runs_daemons(node) and (node not in there or not self._cluster.clique_of(node)):
+            clique = self._cluster.clique_of(node)  # It is the same machine still, and one without a fabric gets none.
         if node not in there:
             self._cluster.register(node, clique, labelled=self._plan.labelled)
-            return f"{node}: registered again in {clique[-1]}"
+            return f"{node}: registered again in {clique[-1:] or 'no clique'}"
         acts: Mapping[str, Callable[[], None]] = {
             "leave": lambda: self._cluster.leave(node),
             "reboot": lambda: self._cluster.reboot(node),
@@ -185,7 +191,11 @@ class Workload:
             self._cluster.join(node, domain)
             return f"{node} to {domain[:8]}"
         acts[action.kind]()
-        return f"{node} (clique {clique[-1]})" if action.kind == "change clique" else node
+        return f"{node} (clique {clique[-1:] or '-'})" if action.kind == "change clique" else node
+
+    def _runs_daemons(self, node: str) -> bool:
+        pods = self._store.snapshot(Selector(names.PODS))
+        return any(pod.get("spec", {}).get("nodeName") == node for pod in pods)
 
     def _create_domain(self, number: int) -> str:
         """Create a ComputeDomain of one of two names, so that a name comes again with another UID."""
@@ -211,8 +221,23 @@ class Workload:
         if action.kind == "foreign: delete CDC":
             self._store.delete(names.CDCS, key, None)
             return str(key[1])[:8]
-        if action.kind == "foreign: annotate":
-            patch: Json = {"metadata": {"annotations": {"example.com/touched": str(action.other)}}}
+        if action.kind == "foreign: replace CDC":
+            self._store.delete(names.CDCS, key, None)
+            metadata = {name: cdc["metadata"][name] for name in KEPT if name in cdc["metadata"]}
+            self._store.create(names.CDCS, key[0], {**cdc, "metadata": metadata})
+            return str(key[1])[:8]
+        if action.kind == "foreign: ghost":
+            ghost = {
+                "nodeName": f"ghost{action.other % 2}",
+                "ipAddress": f"192.0.2.{1 + action.other % 200}",
+                "cliqueID": str(key[1]).partition(".")[2],
+                "index": action.other % self._plan.capacity,
+                "status": "Ready",
+            }
+            rows = [row for row in rows if row["nodeName"] != ghost["nodeName"]]
+            patch: Json = {"daemons": [*rows, ghost]}
+        elif action.kind == "foreign: annotate":
+            patch = {"metadata": {"annotations": {"example.com/touched": str(action.other)}}}
         elif not rows:
             return ""
         else:

@@ -13,9 +13,14 @@ LINES_MAX = 70
 """Lines of a timeline that are told: the last ones before the violation."""
 
 
+def rule(violation: str) -> str:
+    """Give the rule that a violation names before its colon."""
+    return violation.partition(":")[0]
+
+
 def rules(verdict: Verdict) -> set[str]:
-    """Give the rules that were broken, by the word before the colon."""
-    return {told.partition(":")[0] for told in verdict.violations}
+    """Give the rules that were broken."""
+    return {rule(told) for told in verdict.violations}
 
 
 def shrink(verdict: Verdict, options: Options) -> tuple[Verdict, Options]:

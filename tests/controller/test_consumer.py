@@ -12,7 +12,7 @@ from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
 from eventlog import codec
 from eventlog.codec import UndecodableRecord
 from eventlog.events import AnyEvent, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
-from eventlog.log import AppendOutcomeUnknown, EventLog, LogError, LogUnavailable, OffsetOutOfRange
+from eventlog.log import AppendOutcomeUnknown, EventLog, LogError, LogUnavailable, LogUnreadable, OffsetOutOfRange
 from eventlog.memory import MemoryLog, MemorySnapshots
 from eventlog.record import Entry, Headers, Position, Record
 from kube.clock import SystemClock
@@ -53,6 +53,7 @@ class TroubledLog:
         self.readable = asyncio.Event()
         self.readable.set()
         self.beginning = 0
+        self.unreadable = 0
         self.topic = self._log.topic
         self.partitions = 1
 
@@ -67,6 +68,9 @@ class TroubledLog:
     async def read(self, partition: int, offset: int, *, limit: int, timeout_s: float) -> Sequence[Record]:
         if offset < self.beginning:
             raise OffsetOutOfRange(f"partition {partition} begins at offset {self.beginning}, {offset} was asked for")
+        if self.unreadable:
+            self.unreadable -= 1
+            raise LogUnavailable("no broker answers")
         if not self.readable.is_set():
             await asyncio.sleep(min(timeout_s, 0.001))
             return []
@@ -319,6 +323,30 @@ async def test_a_log_that_begins_above_the_snapshot_is_refused() -> None:
     log.beginning = 4
     with pytest.raises(OffsetOutOfRange, match="begins at offset 4, 2 was asked for"):
         await Instance(log, "a", snapshots).consumer.restore()
+
+
+async def test_a_log_whose_first_records_are_gone_is_refused_where_no_snapshot_holds_what_they_said() -> None:
+    log = TroubledLog()
+    await a_domain(log)
+    await append(log, *nodes(5))
+    log.beginning = 4
+    with pytest.raises(LogUnreadable, match=r"the records below offset 4 are gone, .* or start with a new log"):
+        await Instance(log, "a", MemorySnapshots()).consumer.restore()
+
+
+async def test_a_log_that_cannot_be_read_now_is_waited_for_and_told_as_trouble_meanwhile() -> None:
+    log = TroubledLog()
+    await a_domain(log)
+    instance = Instance(log, "a", MemorySnapshots())
+    with capture_logs() as lines:
+        async with instance.running():
+            log.unreadable = 10_000
+            await eventually(lambda: instance.consumer.trouble == "no broker answers")
+            log.unreadable = 0
+            await append(log, *nodes(3))
+            await eventually(lambda: len(instance.rows) == 3)
+    assert [line["event"] for line in lines].count("log not readable") == 1
+    assert instance.consumer.trouble is None
 
 
 async def test_a_snapshot_that_goes_beyond_its_log_is_refused() -> None:

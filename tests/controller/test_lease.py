@@ -35,6 +35,7 @@ class Cut:
     def __init__(self, client: MemoryClient) -> None:
         self._client = client
         self.mode = "up"
+        self.throttled = 0
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(self._client, name)
@@ -42,6 +43,9 @@ class Cut:
     async def get(self, resource: kube.Resource, namespace: str, name: str) -> bytes:
         if self.mode == "hangs":
             await asyncio.get_running_loop().create_future()
+        if self.mode == "throttles":
+            self.throttled += 1
+            raise kube.Throttled(429, "TooManyRequests", "slow down", 7.0)
         if self.mode == "refuses":
             raise kube.Unreachable("connection refused")
         return await self._client.get(resource, namespace, name)
@@ -279,3 +283,16 @@ def test_times_that_would_let_two_lead_are_refused(clock: VirtualClock, client: 
             structlog.wrap_logger(structlog.testing.CapturingLogger()),
             LeaseConfig("driver", "cliquelog", "one", duration_s=10, renew_deadline_s=10.0),
         )
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_a_server_that_asks_for_a_pause_gets_it(
+    clock: VirtualClock, client: MemoryClient, *, leads: bool
+) -> None:
+    one = Contender(clock, client, "one")
+    if leads:
+        await clock.advance(1.0)
+    one.network.mode = "throttles"
+    await clock.advance(6.5)
+    assert one.network.throttled == 1, "it asked for 7 s, more than the 2 s between two requests"
+    await one.stop(release=False)

@@ -87,7 +87,8 @@ async def test_it_prints_a_table_and_keeps_the_log_where_none_is_named(tmp_path:
     (place,) = [line.split()[-1] for line in output.splitlines() if "cliquelog verify" in line]
     assert place.startswith(f"sqlite:{tmp_path}")
     assert await is_sound(place)
-    assert all(len(line) <= 80 for line in output.splitlines() if str(tmp_path) not in line), output
+    own = (str(tmp_path), sys.prefix)  # a path is as long as it is
+    assert all(len(line) <= 80 for line in output.splitlines() if not any(path in line for path in own)), output
 
 
 async def test_a_strategy_to_compare_with_has_no_log_and_the_same_figures(tmp_path: Path) -> None:

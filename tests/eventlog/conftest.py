@@ -1,14 +1,32 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from eventlog.kafka import KafkaLog, KafkaPlace, KafkaSettings, KafkaSnapshots
 from eventlog.log import EventLog, SnapshotStore
 from eventlog.memory import MemoryLog, MemorySnapshots
-from eventlog.record import Entry, Headers
+from eventlog.record import Entry, Headers, Position
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
+from tests.integration.broker.logs import make_log
 
 PARTITIONS = 4
+
+
+ELSEWHERE = "sqlite, read by another opener"
+ENGINES = ["memory", "sqlite", ELSEWHERE, pytest.param("kafka", marks=pytest.mark.integration)]
+
+
+async def new_kafka_log(place: KafkaPlace) -> KafkaLog:
+    """Make a log on one broker and open it."""
+    await make_log(place, PARTITIONS)
+    return await KafkaLog.open(place, KafkaSettings(), partitions=PARTITIONS, foreign=refuse_strangers)
+
+
+def refuse_strangers(position: Position, reason: str) -> NoReturn:
+    """Fail: nobody but the log wrote here."""
+    raise AssertionError(f"{position}: {reason}")
 
 
 class ReadElsewhere:
@@ -25,29 +43,35 @@ class ReadElsewhere:
         await self._close_reader()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite, read by another opener"])
+@pytest.fixture(params=ENGINES)
 async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EventLog]:
     """An empty log of four partitions, once for each adapter."""
     log: EventLog
     if request.param == "memory":
         log = MemoryLog(partitions=PARTITIONS)
+    elif request.param == "kafka":
+        log = await new_kafka_log(request.getfixturevalue("new_place")())
     else:
         log = opened = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
-        if request.param != "sqlite":
+        if request.param == ELSEWHERE:
             log = ReadElsewhere(opened, await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS))
     yield log
     await log.close()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=ENGINES)
 async def snapshots(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SnapshotStore]:
     """An empty snapshot store, once for each adapter."""
     if request.param == "memory":
         yield MemorySnapshots()
-        return
-    log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
-    yield SqliteSnapshots(log)
-    await log.close()
+    elif request.param == "sqlite":
+        log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=PARTITIONS)
+        yield SqliteSnapshots(log)
+        await log.close()
+    else:
+        kafka = await new_kafka_log(request.getfixturevalue("new_place")())
+        yield KafkaSnapshots(kafka)
+        await kafka.close()
 
 
 @pytest.fixture

@@ -1,9 +1,12 @@
 """The simulated API server keeps the contract of a real one, and refuses what a careless fake would accept."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from kube import names
 from kube.client import Expired, KubeClient
@@ -11,7 +14,7 @@ from kube.envelopes import ListPage
 from kube.objects import Node
 from kube.transport import Timeouts
 from simulation.api import Api
-from simulation.apiserver import application
+from simulation.apiserver import Handler, application
 from simulation.client import SimulatedClient
 from tests.kube.contract import ClientContract, events, new_name, node, nodes, version_now
 from tests.kube.serving import api_of, client_of, served
@@ -75,3 +78,28 @@ async def test_a_watch_from_the_newest_version_outlives_compaction(api: Api, cli
     await client.create(names.NODES, "", node(new_name(), {}))
     seen = await events(client, selector, version, 1)
     assert [event.type for event in seen] == ["BOOKMARK"]
+
+
+async def test_a_client_that_goes_away_in_the_middle_of_its_request_is_no_error(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = asyncio.Event()
+
+    @web.middleware
+    async def tell(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        finally:
+            asked.set()
+
+    async with served(application(api, tell)) as server:
+        address = urlsplit(server)
+        _, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(b"POST /api/v1/nodes HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.close()
+        await writer.wait_closed()
+        async with asyncio.timeout(10):
+            await asked.wait()
+    assert caplog.records == []

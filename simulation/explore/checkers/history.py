@@ -5,6 +5,9 @@ in the log that accounts for it.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from eventlog.log import StoredSnapshot
 from eventlog.record import Entry, Position, Record
@@ -14,8 +17,13 @@ from projections.desired import clique_effects
 from projections.invariants import indices_are_unique
 from projections.partition import PartitionFold
 from projections.settings import Settings
+from simulation.explore.checkers.cleanup import left_behind
+from simulation.explore.checkers.decisions import Memory
+from simulation.explore.checkers.requests import Letting
 from simulation.explore.checkers.rows import Suspicion
 from simulation.store import Object
+
+T = TypeVar("T")
 
 
 def lost(acknowledged: Sequence[tuple[Position, Entry]], records: dict[int, Sequence[Record]]) -> Iterator[str]:
@@ -27,27 +35,27 @@ def lost(acknowledged: Sequence[tuple[Position, Entry]], records: dict[int, Sequ
             yield f"log: the acknowledged {entry.headers.event_type} at {position} is not there"
 
 
-def unexplained(
-    records: Sequence[Record],
-    snapshots: Sequence[StoredSnapshot],
-    writes: Sequence[tuple[int, Object]],
-    suspicions: Sequence[tuple[int, Suspicion]],
-    settings: Settings,
-) -> Iterator[str]:
-    """Replay one partition; give the snapshots and CDC writes that it does not account for, and confirmed suspicions.
+class Claims(msgspec.Struct, frozen=True):
+    """What was seen of one partition, for the log to account for; each number is the offset that the thing names.
 
-    All are those of this partition; the number of a write or a suspicion is the offset that it names.
+    `snapshots` that were saved, `writes` of CDCs, `suspicions` of rows, `lettings` of ComputeDomains.
     """
-    due_suspicions = sorted(suspicions, key=lambda one: one[0])
-    due_snapshots = sorted(snapshots, key=lambda one: one.next_offset)
-    due_writes = sorted(writes, key=lambda one: one[0])
-    fold = PartitionFold()
+
+    snapshots: Sequence[StoredSnapshot]
+    writes: Sequence[tuple[int, Object]]
+    suspicions: Sequence[tuple[int, Suspicion]]
+    lettings: Sequence[tuple[int, Letting]]
+
+
+def unexplained(records: Sequence[Record], claims: Claims, settings: Settings) -> Iterator[str]:
+    """Replay one partition; give what it does not account for, confirmed suspicions, and decisions that forget."""
+    due_snapshots = sorted(claims.snapshots, key=lambda one: one.next_offset)
+    due_writes, due_suspicions = _in_order(claims.writes), _in_order(claims.suspicions)
+    due_lettings = _in_order(claims.lettings)
+    fold, memory = PartitionFold(), Memory()
     for offset in range(-1, len(records)):
         if offset >= 0:
-            fold.apply(records[offset])
-            state = fold.aggregates[records[offset].key]
-            if isinstance(state, CliqueState):
-                yield from (f"fold: {told}" for told in indices_are_unique(state))
+            yield from _fold(fold, memory, records[offset])
         while due_snapshots and due_snapshots[0].next_offset == offset + 1:
             if due_snapshots.pop(0).state != fold.snapshot():
                 yield f"replay: the snapshot up to offset {offset + 1} is not what a replay gives"
@@ -55,14 +63,31 @@ def unexplained(
             yield from _unaccounted(fold, due_writes.pop(0)[1], offset, settings)
         while due_suspicions and due_suspicions[0][0] == offset:
             yield from _confirmed(fold, due_suspicions.pop(0)[1])
+        while due_lettings and due_lettings[0][0] == offset:
+            yield from left_behind(fold.aggregates, due_lettings.pop(0)[1])
     for late in due_writes:
         yield f"explanation: a CDC names offset {late[0]}, which the log does not have"
 
 
+def _in_order(placed: Sequence[tuple[int, T]]) -> list[tuple[int, T]]:
+    return sorted(placed, key=lambda one: one[0])
+
+
+def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
+    before = fold.aggregates.get(record.key)
+    event = fold.apply(record)
+    after = fold.aggregates[record.key]
+    if isinstance(after, CliqueState):
+        yield from (f"fold: {told}" for told in indices_are_unique(after))
+        if event is not None and after.inadmissible == (before.inadmissible if isinstance(before, CliqueState) else 0):
+            yield from memory.take(record, event)
+
+
 def _confirmed(fold: PartitionFold, suspicion: Suspicion) -> Iterator[str]:
-    """Give what is suspected, if the log knew of the pod by then."""
-    cliques = (state for state in fold.aggregates.values() if isinstance(state, CliqueState))
-    pods = (membership.pods.get(suspicion.pod) for clique in cliques for membership in clique.domains.values())
+    """Give what is suspected, if the log knew of the pod in that clique by then."""
+    clique = fold.aggregates.get(suspicion.clique)
+    there = clique.domains.values() if isinstance(clique, CliqueState) else ()
+    pods = [membership.pods.get(suspicion.pod) for membership in there]
     if any(pod is not None and pod.ip == suspicion.address for pod in pods):
         yield suspicion.told
 

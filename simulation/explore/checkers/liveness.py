@@ -142,6 +142,8 @@ class Changes:
         """Begin now."""
         self._now = now
         self._changes: list[tuple[float, str]] = []
+        self.number = 0
+        """How many objects of any kind, but for Leases, have changed."""
         self.newest = now()
         store.subscribe(self._observe)
 
@@ -151,6 +153,8 @@ class Changes:
         return [f"economy: {what} was written {times} times though nothing changed" for what, times in counts.items()]
 
     def _observe(self, resource: Resource, change: Change) -> None:
+        if resource != names.LEASES:
+            self.number += 1
         if resource in WRITTEN:
             thing: Object = change.after or change.before or {}
             self.newest = self._now()

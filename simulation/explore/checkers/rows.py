@@ -3,7 +3,8 @@
 Indices are unique and in range, none changes for a living daemon, no live row is taken out by us, and no write goes
 back behind a newer one.
 
-"Ours" is a change that names another place in the log; other writers may do as they like, and only what we write is
+"Ours" is a change that names another place in the log, unless the workload makes it (who replaces an object may copy
+what we wrote on it); other writers may do as they like, and only what we write is
 judged. A daemon lives while its pod is there, is not being deleted, has not failed, and has the row's address.
 
 Where the daemons write rows too, a row can come to us before any event of the pod that it is of: then nobody can know
@@ -30,9 +31,10 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """A violation if the log knew of this pod with this address at the place that the write names."""
+    """A violation if the log knew of this pod, with this address, in this clique at the place that the write names."""
 
     position: str
+    clique: str
     pod: str
     address: str
     told: str
@@ -45,10 +47,13 @@ Alive = dict[tuple[str, str], str]
 class RowChecker:
     """Follows all CDCs of a store."""
 
-    def __init__(self, store: Store, capacity: int, found: Callable[[str], None]) -> None:
-        """Watch the store; tell `found` each violation that needs no judgement."""
+    def __init__(
+        self, store: Store, capacity: int, is_theirs: Callable[[], bool], found: Callable[[str], None]
+    ) -> None:
+        """Watch the store; tell `found` each violation. `is_theirs`: what is written just now is not a controller's."""
         self._store = store
         self._capacity = capacity
+        self._is_theirs = is_theirs
         self._found = found
         self._shown: dict[Shown, int] = {}
         self.suspicions: list[Suspicion] = []
@@ -61,7 +66,7 @@ class RowChecker:
             return
         alive = self._alive(change.after)
         position = _position(change.after)
-        if position and position != _position(change.before):
+        if position and position != _position(change.before) and not self._is_theirs():
             self.writes.append((position, change.after))
             self._order(change.before, change.after)
             self._indices(change.after)
@@ -87,20 +92,20 @@ class RowChecker:
                 seen[index] = node
 
     def _living(self, alive: Alive, before: Object, after: Object) -> None:
-        rows = _rows(after)
+        rows, before_rows = _rows(after), _rows(before)
         position = _position(after)
-        for node, row in _rows(before).items():
+        for node, row in before_rows.items():
             pod = alive.get((node, row["ipAddress"]))
             if node not in rows and pod is not None:
                 told = f"live rows: {_name(after)} loses the row of {node}, whose daemon lives"
-                self.suspicions.append(Suspicion(position, pod, row["ipAddress"], told))
+                self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], told))
         for node, row in rows.items():
             if (node, row["ipAddress"]) in alive:
                 was = self._shown.get(_daemon(after, row, alive), row["index"])
-                if was != row["index"]:
+                if row["index"] not in (was, before_rows.get(node, {}).get("index")):  # Its daemon may choose anew.
                     told = f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
                     pod = alive[node, row["ipAddress"]]
-                    self.suspicions.append(Suspicion(position, pod, row["ipAddress"], told))
+                    self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], told))
 
     def _alive(self, cdc: Object) -> Alive:
         """Give the clique's living daemons; none if the domain is going.
@@ -126,6 +131,10 @@ def _rows(cdc: Object) -> dict[str, Object]:
 def _daemon(cdc: Object, row: Object, alive: Alive) -> Shown:
     node, address = row["nodeName"], row["ipAddress"]
     return Shown(cdc["metadata"]["name"], node, alive[node, address], address)
+
+
+def _clique(cdc: Object) -> str:
+    return str(cdc["metadata"].get("labels", {}).get(CLIQUE_LABEL, ""))
 
 
 def is_living(pod: Object) -> bool:
