@@ -219,10 +219,15 @@ async def test_a_domain_forms(cluster: Cluster) -> None:
     async with running(cluster, log, MemorySnapshots()):
         await cluster.join("n0", "n1", "n2")
         rows = await cluster.ready("n0", "n1", "n2")
+
+        async def has_daemons() -> bool:
+            # The rows do not wait for it: its steps, one after the other, may take longer.
+            found = json.loads(await cluster.client.list(Selector(names.DAEMON_SETS)))["items"]
+            return [one["metadata"]["labels"][names.DOMAIN_LABEL] for one in found] == [cluster.domain]
+
+        await eventually(has_daemons)
     assert sorted(index for index, _, _ in rows.values()) == [0, 1, 2]
     assert {address for _, address, _ in rows.values()} == {"10.0.0.1", "10.0.0.2", "10.0.0.3"}
-    daemons = json.loads(await cluster.client.list(Selector(names.DAEMON_SETS)))["items"]
-    assert [one["metadata"]["labels"][names.DOMAIN_LABEL] for one in daemons] == [cluster.domain]
     assert len(await records(log, IndexAssigned)) == 3
 
 
