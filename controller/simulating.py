@@ -17,6 +17,8 @@ from controller.child import Usage
 from controller.exits import LOG, Failure
 from controller.replaying import Replay, replay
 from controller.sides import Others, Ours, Side
+from kube.clock import SystemClock
+from kube.transport import connect
 from simulation.capacity import Limits
 from simulation.formation import Plan
 from simulation.serving import kubeconfig, serving
@@ -74,15 +76,15 @@ async def simulate(job: Job, show: Show) -> Outcome:
     """Carry the job out. Raises Failure, LogError."""
     if job.log is not None:
         await _refuse_used_log(job.log)
-    world = World(job.plan, Limits())
+    world = World(job.plan, Limits(), SystemClock())
     own = time.process_time()
     async with serving(world.application()) as server:
         job.kubeconfig.write_bytes(kubeconfig(server))
         side = _side(job, world)
-        async with side, _ending_together(world.cluster.run(), world.lag.run(), side.watch()):
-            seconds = await _form(world, side, show)
+        async with side, ending_together(world.cluster.run(), world.lag.run(), side.watch()):
+            seconds = await form(world, side, show)
             if job.log is not None:
-                await _touch(world)
+                await touch(world)
     own = time.process_time() - own
     replayed = None if job.log is None else await _replay(job.log)
     log_bytes = 0 if job.log is None else places.size_bytes(job.log)
@@ -91,7 +93,7 @@ async def simulate(job: Job, show: Show) -> Outcome:
 
 def _side(job: Job, world: World) -> Side:
     if job.log is None:
-        return Others(job.strategy, world, str(job.kubeconfig))
+        return Others(job.strategy, world, lambda: connect(str(job.kubeconfig), None))
     return Ours(job.log, str(job.kubeconfig), job.controller_log)
 
 
@@ -118,7 +120,7 @@ async def _refuse_used_log(place: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _ending_together(*parts: Coroutine[None, None, None]) -> AsyncIterator[None]:
+async def ending_together(*parts: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """Run the parts meanwhile; if one fails, the inside is cancelled, and what failed is raised."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part) for part in parts]
@@ -129,7 +131,7 @@ async def _ending_together(*parts: Coroutine[None, None, None]) -> AsyncIterator
                 task.cancel()
 
 
-async def _form(world: World, side: Side, show: Show) -> float:
+async def form(world: World, side: Side, show: Show) -> float:
     """Form the domain; give how many seconds it took from its creation to the last row Ready."""
     domain, began = world.formation.create_domain(), world.clock.monotonic()
     side.domain_created(domain)
@@ -143,7 +145,7 @@ async def _form(world: World, side: Side, show: Show) -> float:
     return world.meter.finished_at - began
 
 
-async def _touch(world: World) -> None:
+async def touch(world: World) -> None:
     """Restart single daemons of quiet cliques: each changes its address and later its readiness."""
     meter, machines = world.form_no_more(), world.plan.machines()
     one_of_each = list({clique: node for node, clique in machines.items()}.values())
@@ -157,5 +159,5 @@ async def _touch(world: World) -> None:
 
 
 async def _settle(world: World) -> None:
-    while (left := SETTLED_S - world.idle_s()) > 0:
-        await world.clock.sleep(left)
+    while world.idle_s() < SETTLED_S:
+        await world.clock.sleep(POLL_S)
