@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from simulation.explore.ablations import ABLATIONS
 from simulation.explore.faults import KINDS
 from simulation.explore.run import Options
 from simulation.explore.search import Found, search
@@ -42,15 +43,18 @@ class SeedRange(click.ParamType):
 @click.option("--seeds", type=SeedRange(), required=True, help="The seeds, both ends included.")
 @click.option("--without", multiple=True, type=click.Choice(KINDS), help="A kind of fault to leave out; repeatable.")
 @click.option("--actions", help="Keep only these actions of the workload, by their places: 0,3,4.")
+@click.option("--ablate", type=click.Choice(list(ABLATIONS)), help="A safeguard to switch off.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def main(seeds: range, without: tuple[str, ...], actions: str | None, jobs: int, *, as_json: bool) -> None:
+def main(
+    seeds: range, without: tuple[str, ...], actions: str | None, ablate: str | None, jobs: int, *, as_json: bool
+) -> None:
     """Run whole controllers on a simulated cluster under virtual time, with faults, once for each seed.
 
     Exits with 1 if a rule is broken in any run, or if a kind of fault never struck in a search of 500 seeds or more.
     A failing seed's story ends with the command that repeats it.
     """
-    options = Options(frozenset(without), _places(actions))
+    options = Options(frozenset(without), _places(actions), ablate or "")
     console = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console

@@ -35,10 +35,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def find(name: str) -> Finding:
-    """Explore seed after seed until one finds the ablation."""
+    """Explore seed after seed until one finds the ablation, and is right without it."""
     for seed in SEEDS:
         verdict = explore(seed, Options(ablation=name))
-        if verdict.violations:
+        if verdict.violations and not explore(seed, Options()).violations:
             return Finding(name, seed, rule(verdict.violations[0]))
     return Finding(name)
 
@@ -63,9 +63,9 @@ def tables(ablations: Mapping[str, Ablation], findings: Mapping[str, Finding]) -
     if covered:
         lines += [
             "",
-            "Not counted, since another safeguard does the same work in every run that was made:",
+            "Not counted, since no seed of that range finds them:",
             "",
-            "| ablation | what happens instead | what covers it | first seed | rule that breaks |",
+            "| ablation | what happens instead | what covers for it | first seed | rule that breaks |",
             "|---|---|---|---|---|",
             *(_row(one, one.covered, findings[one.name]) for one in covered),
         ]

@@ -167,12 +167,7 @@ class _Run:
         self._faults.heal()
         recovered_s = await self._become_quiet()
         stop.set()
-        await asyncio.wait(controllers)
-        for task in around:
-            if task.done():
-                task.result()  # A stand-in that fails is a defect of the simulation.
-        for task in [*around, *controllers]:
-            task.cancel()
+        await self._end(around, controllers)
         await self._judge(rows)
         return Verdict(
             self._seed,
@@ -185,6 +180,15 @@ class _Run:
             self._plan,
             self._faults.rates,
         )
+
+    async def _end(self, around: list[asyncio.Task[None]], controllers: list[asyncio.Task[None]]) -> None:
+        """Let the controllers end, then all that is around them."""
+        await asyncio.wait(controllers)
+        for task in around:
+            if task.done():
+                task.result()  # A stand-in that fails is a defect of the simulation.
+        for task in [*around, *controllers]:
+            task.cancel()
 
     def _compact(self, _: int) -> str:
         self._api.compact()

@@ -1,6 +1,15 @@
 """What a complete list proved may be recorded late, and addresses are used again: neither harms a living daemon."""
 
-from eventlog.events import CdcSeen, DaemonPodGone, DaemonPodSeen, DaemonSetSeen, DomainSeen, NodeSeen, Row
+from eventlog.events import (
+    CdcSeen,
+    DaemonPodGone,
+    DaemonPodSeen,
+    DaemonSetSeen,
+    DomainSeen,
+    NodeGone,
+    NodeSeen,
+    Row,
+)
 from projections.clique import CliqueState
 from projections.desired import desired_rows
 from projections.fold import apply
@@ -50,3 +59,23 @@ def test_a_row_under_an_address_that_is_used_again_stands_before_the_kubelet_pub
     again = fold(cdc(14, Row("n0", "ip", 0)), state=gone)
     assert desired_rows(again, WRITER) == {"n0": Row("n0", "ip", 0)}
     assert again.domains[WRITER].holdings["n0"].index == 0
+
+
+def test_the_row_of_a_pod_that_got_a_new_sandbox_goes_with_the_pod() -> None:
+    lived = fold(*BEGIN, NodeSeen("n0", "u", 3, CLIQUE, WRITER), pod("p1", 4, "old"), cdc(10, Row("n0", "old", 0)))
+    gone = fold(
+        pod("p1", 11, "new"),
+        DaemonPodGone(WRITER, "n0", "p1", 12),
+        NodeGone("n0", "u", 13, "unlabelled"),
+        state=lived,
+    )
+    assert desired_rows(gone, WRITER) == {}
+    assert not gone.domains[WRITER].holdings["n0"].active
+
+
+def test_a_pod_that_is_told_of_late_does_not_stand_for_the_living_one() -> None:
+    living = pod("p2", 63, "new")
+    now = fold(*BEGIN, NodeSeen("n0", "u", 3, CLIQUE, WRITER), living, cdc(64, Row("n0", "new", 0)))
+    late = fold(pod("p1", 22, "old"), state=now)
+    assert desired_rows(late, WRITER) == {"n0": Row("n0", "new", 0)}
+    assert desired_rows(fold(DaemonPodGone(WRITER, "n0", "p1", 37), state=late), WRITER) == {"n0": Row("n0", "new", 0)}

@@ -32,7 +32,8 @@ class Ablation(msgspec.Struct, frozen=True):
     """A safeguard that is switched off.
 
     `instead`: what happens instead, in a few words; `protects`: the rules of the design (section 3) and the failure
-    cases that the safeguard stands for. `covered` says why no run finds it: which other safeguard does the same work.
+    cases that the safeguard stands for. `covered` says why no seed finds it: mostly, that another safeguard does the
+    same work.
     """
 
     name: str

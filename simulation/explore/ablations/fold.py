@@ -88,5 +88,6 @@ ABLATIONS = (
             Swap(domain, "gone_at", lambda _: lambda _tombstones, _uid: -1),
             Swap(Catalogue, "is_news", _revive),
         ),
+        "whoever tells late of a pod goes on to tell of its end, and of two pods on a node the newest counts",
     ),
 )

@@ -104,9 +104,15 @@ class Memory:
         last[node] = event.index
 
     def _taken(self, record: Record, event: IndexAssigned | IndexAdopted, last: dict[str, int]) -> Iterator[str]:
-        """Give whom the index is taken from, if it need not be."""
+        """Give whom the index is taken from, if it need not be, or that the node has one already.
+
+        An index that is given a second time would no longer count as shown to the daemon that runs with it.
+        """
         if isinstance(event, IndexAdopted):
             return
+        if event.node in last and (record.key, event.domain, event.node) not in self._left:
+            where = f"{event.domain[:8]} at {record.partition}/{record.offset}"
+            yield f"arbitration: {event.node}, which holds index {last[event.node]}, is given {event.index} of {where}"
         holder = next((node for node, index in last.items() if index == event.index and node != event.node), None)
         if holder is None:
             return

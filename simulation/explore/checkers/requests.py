@@ -5,8 +5,8 @@ was told last: never from a version older than its own write's result, never twi
 own view of the answers is judged, so this stands between the process and the faults.
 
 Who asked is told from the request: the Lease, a watch with its list, and everything else, which is the applier's. The
-live reads of claim templates are of more than one part of a controller, so nothing is concluded from them. Of the Lease
-nothing is asked here: its holder has a deadline, and a pause that is longer would cost the leadership.
+live reads of claim templates are of more than one part of a controller, so nothing is concluded from them. Nor is a
+pause of the Lease judged: its holder tries once more before its deadline, and lets go of it at its end.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable

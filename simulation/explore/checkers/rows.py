@@ -92,9 +92,9 @@ class RowChecker:
                 seen[index] = node
 
     def _living(self, alive: Alive, before: Object, after: Object) -> None:
-        rows = _rows(after)
+        rows, before_rows = _rows(after), _rows(before)
         position = _position(after)
-        for node, row in _rows(before).items():
+        for node, row in before_rows.items():
             pod = alive.get((node, row["ipAddress"]))
             if node not in rows and pod is not None:
                 told = f"live rows: {_name(after)} loses the row of {node}, whose daemon lives"
@@ -102,7 +102,7 @@ class RowChecker:
         for node, row in rows.items():
             if (node, row["ipAddress"]) in alive:
                 was = self._shown.get(_daemon(after, row, alive), row["index"])
-                if was != row["index"]:
+                if row["index"] not in (was, before_rows.get(node, {}).get("index")):  # Its daemon may choose anew.
                     told = f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
                     pod = alive[node, row["ipAddress"]]
                     self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], told))
