@@ -10,12 +10,12 @@ WIDTH, HEIGHT = 720, 360
 LEFT, RIGHT, TOP, BOTTOM = 60, 24, 24, 52
 STYLE = """
     text { font-family: sans-serif; font-size: 13px; }
-    .axis { stroke: #44546a; } .grid { stroke: #44546a; stroke-opacity: 0.18; } .t { fill: #1b2430; }
+    .grid { stroke: #44546a; stroke-opacity: 0.18; } .t { fill: #1b2430; }
     .c0 { stroke: #96711a; fill: #96711a; } .c1 { stroke: #3d6b35; fill: #3d6b35; }
     .line { fill: none; stroke-width: 2; }
     text.n { font-size: 12px; stroke: none; }
     @media (prefers-color-scheme: dark) {
-      .axis, .grid { stroke: #9db0c8; } .t { fill: #eef2f8; }
+      .grid { stroke: #9db0c8; } .t { fill: #eef2f8; }
       .c0 { stroke: #d8b45a; fill: #d8b45a; } .c1 { stroke: #8fc284; fill: #8fc284; }
       .line { fill: none; }
     }

@@ -18,6 +18,7 @@ from controller.pacing import Pace
 from controller.sides import STRATEGIES
 from simulation.capacity import Limits
 from simulation.formation import Plan
+from simulation.timing import Timing
 
 SIZES = (1_008, 5_040)
 WINDOW_S = 11.0
@@ -50,16 +51,17 @@ def cases(largest: int) -> Sequence[Case]:
 
 def measure(largest: int, folder: Path) -> Iterator[Table]:
     """Give a table for each server, and the factors."""
-    measured = [
-        (case, {name: form_virtually(case.plan, name, Limits(cores=case.cores), Pace()) for name in STRATEGIES})
-        for case in cases(largest)
-    ]
+    measured = [(case, {name: _formed(case, name) for name in STRATEGIES}) for case in cases(largest)]
     for ample, title in ((True, "with capacity to spare"), (False, "short of capacity")):
         rows = [row for case, formed in measured if case.ample is ample for row in _rows(case, formed)]
         if ample:
             rows += [_in_real_time(case.plan, folder) for case, _ in measured if case.ample]
         yield _table(f"Strategies, on a server {title}", rows)
     yield _factors(measured)
+
+
+def _formed(case: Case, strategy: str) -> Formed:
+    return form_virtually(case.plan, strategy, Limits(cores=case.cores), Pace(), Timing())
 
 
 def _table(title: str, rows: Sequence[tuple[Cell, ...]]) -> Table:

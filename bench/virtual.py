@@ -32,12 +32,15 @@ from simulation.client import SimulatedClient
 from simulation.explore.loop import LoopClock, VirtualLoop
 from simulation.formation import Plan
 from simulation.meter import Quantiles, quantiles
+from simulation.timing import Timing
 from simulation.world import NAMESPACE, World
 
 START_MS = 1_780_000_000_000
 STARTED_S = 1.0
 """Until the controller acts on an empty cluster, and the strategies' watches are open."""
 WORKERS = 16
+PATIENCE_S = 3600.0
+"""Without any write: a queue that lets in 10 items a second writes nothing until the first IP's turn comes."""
 
 
 class Formed(msgspec.Struct, frozen=True):
@@ -71,14 +74,15 @@ class Formed(msgspec.Struct, frozen=True):
         return self.written / self.cliques
 
 
-def form_virtually(plan: Plan, strategy: str, limits: Limits, pace: Pace) -> Formed:
-    """Form the domain with one of `controller.sides.STRATEGIES`; `pace` is ours.
+def form_virtually(plan: Plan, strategy: str, limits: Limits, pace: Pace, timing: Timing) -> Formed:
+    """Form the domain with one of `controller.sides.STRATEGIES`; `pace` is ours, `timing` the pods'.
 
     Raises ExceptionGroup if a part fails, RuntimeError if rows are missing in the end: either is a defect.
     """
     loop = VirtualLoop()
     try:
-        formed = loop.run_until_complete(_form(World(plan, limits, LoopClock(loop, START_MS)), strategy, pace))
+        world = World(plan, limits, LoopClock(loop, START_MS), timing)
+        formed = loop.run_until_complete(_form(world, strategy, pace))
     finally:
         loop.close()
     if formed.rows_ready < plan.nodes:
@@ -94,7 +98,7 @@ async def _form(world: World, strategy: str, pace: Pace) -> Formed:
     side: Side = Embedded(world, client, pace) if ours else Others(strategy, world, lambda: _given(client))
     async with side, ending_together(world.cluster.run(), load.run(), side.watch()):
         await world.clock.sleep(STARTED_S)
-        seconds = await form(world, side, lambda _: None)
+        seconds = await form(world, side, lambda _: None, PATIENCE_S)
         answers, throttled = Counter(client.answers), client.throttled
         if ours:
             await touch(world)

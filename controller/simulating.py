@@ -22,6 +22,7 @@ from kube.transport import connect
 from simulation.capacity import Limits
 from simulation.formation import Plan
 from simulation.serving import kubeconfig, serving
+from simulation.timing import Timing
 from simulation.world import State, World
 
 STALLED_S = 60.0
@@ -76,13 +77,13 @@ async def simulate(job: Job, show: Show) -> Outcome:
     """Carry the job out. Raises Failure, LogError."""
     if job.log is not None:
         await _refuse_used_log(job.log)
-    world = World(job.plan, Limits(), SystemClock())
+    world = World(job.plan, Limits(), SystemClock(), Timing())
     own = time.process_time()
     async with serving(world.application()) as server:
         job.kubeconfig.write_bytes(kubeconfig(server))
         side = _side(job, world)
         async with side, ending_together(world.cluster.run(), world.lag.run(), side.watch()):
-            seconds = await form(world, side, show)
+            seconds = await form(world, side, show, STALLED_S)
             if job.log is not None:
                 await touch(world)
     own = time.process_time() - own
@@ -131,13 +132,16 @@ async def ending_together(*parts: Coroutine[None, None, None]) -> AsyncIterator[
                 task.cancel()
 
 
-async def form(world: World, side: Side, show: Show) -> float:
-    """Form the domain; give how many seconds it took from its creation to the last row Ready."""
+async def form(world: World, side: Side, show: Show, patience_s: float) -> float:
+    """Form the domain; give how many seconds it took from its creation to the last row Ready.
+
+    It is given up when nothing was written for `patience_s`.
+    """
     domain, began = world.formation.create_domain(), world.clock.monotonic()
     side.domain_created(domain)
     async with asyncio.TaskGroup() as group:
         joining = group.create_task(world.formation.join(domain))
-        while world.meter.rows_ready < world.plan.nodes and not (joining.done() and world.idle_s() > STALLED_S):
+        while world.meter.rows_ready < world.plan.nodes and not (joining.done() and world.idle_s() > patience_s):
             show(world.state(began))
             await world.clock.sleep(POLL_S)
     show(world.state(began))

@@ -53,7 +53,7 @@ class State(msgspec.Struct, frozen=True):
 class World:
     """The cluster of one plan, with its machines; nobody has joined yet."""
 
-    def __init__(self, plan: Plan, limits: Limits, clock: Clock) -> None:
+    def __init__(self, plan: Plan, limits: Limits, clock: Clock, timing: Timing) -> None:
         """`limits` are the server's, which takes the time for a request that a real one does (`simulation.costs`)."""
         self.plan = plan
         self.clock = clock
@@ -61,7 +61,7 @@ class World:
         rng = random.Random(f"{plan.seed}/cluster")  # noqa: S311 - as above
         self.store = Store(KINDS, WITH_STATUS, self.clock, lambda: str(uuid.UUID(int=uids.getrandbits(128), version=4)))
         self.store.guard(load(CRDS).admit)
-        self.cluster = Cluster(self.store, self.clock, rng, Timing())
+        self.cluster = Cluster(self.store, self.clock, rng, timing)
         self.formation = Formation(plan, self.store, self.cluster, self.clock)
         self.capacity = Capacity(limits, self.clock)
         self.costs = Costs()

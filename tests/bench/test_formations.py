@@ -15,12 +15,13 @@ from controller.pacing import Pace
 from controller.sides import STRATEGIES
 from simulation.capacity import Limits
 from simulation.formation import Plan
+from simulation.timing import Timing
 
 PLAN = Plan(nodes=54, clique_size=18, seed=1, window_s=2.0, wave=54)
 
 
 def formed(strategy: str = "cliquelog", settings: Pace | None = None, cores: int = 8) -> Formed:
-    return form_virtually(PLAN, strategy, Limits(cores=cores), settings or Pace())
+    return form_virtually(PLAN, strategy, Limits(cores=cores), settings or Pace(), Timing())
 
 
 def test_the_whole_controller_forms_a_domain_on_virtual_time_and_equal_seeds_give_equal_figures() -> None:
@@ -42,15 +43,15 @@ def test_every_pace_of_the_curve_keeps_a_burst_going_for_longer_than_its_longest
         assert tried.first_wait_s <= tried.max_wait_s < tried.quiet_s
 
 
-def test_each_variant_changes_the_default_and_no_two_are_the_same() -> None:
-    variants = pace.variants()
+@pytest.mark.parametrize("variants", [pace.variants(), pace.guards()])
+def test_each_variant_changes_the_default_and_no_two_are_the_same(variants: dict[str, Pace]) -> None:
     assert variants.pop("defaults") == Pace()
     assert len({msgspec.json.encode(one) for one in [Pace(), *variants.values()]}) == len(variants) + 1
 
 
 def test_the_curve_is_a_table_and_a_chart() -> None:
-    tried = [pace.Tried(name, dict.fromkeys(pace.WINDOWS_S, formed())) for name in ("a", "b & c")]
-    table = pace.tabulate("", "", tried)
+    tried = [pace.Tried(name, [formed(), formed()]) for name in ("a", "b & c")]
+    table = pace.tabulate("", "", pace.USUAL, tried)
     assert [len(row) for row in table.rows] == [len(table.columns)] * 2
     drawn = ElementTree.fromstring(pace.chart(tried))  # noqa: S314 - our own
     texts = ["".join(one.itertext()) for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
