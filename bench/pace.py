@@ -14,20 +14,11 @@ from msgspec.structs import replace
 from bench.chart import Series, draw
 from bench.real import simulate
 from bench.tables import Cell, Table
-from bench.virtual import Formed, form_virtually
+from bench.virtual import Arrivals, Formed, form_virtually
 from controller.pacing import Pace
 from simulation.capacity import Limits
 from simulation.formation import Plan
 from simulation.timing import Timing
-
-
-class Arrivals(msgspec.Struct, frozen=True):
-    """How the nodes come: within how many seconds, and from a pod's place on its node to its IP."""
-
-    title: str
-    window_s: float
-    timing: Timing = Timing()
-
 
 USUAL = (Arrivals("11 s", 11.0), Arrivals("1 s", 1.0))
 OTHERS = (Arrivals("quick IP", 11.0, Timing(address=(0.1, 0.6))), Arrivals("60 s", 60.0))

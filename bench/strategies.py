@@ -13,7 +13,7 @@ import msgspec
 
 from bench.real import simulate
 from bench.tables import Cell, Table
-from bench.virtual import Formed, form_virtually
+from bench.virtual import Arrivals, Formed, form_virtually
 from controller.pacing import Pace
 from controller.sides import STRATEGIES
 from simulation.capacity import Limits
@@ -21,32 +21,47 @@ from simulation.formation import Plan
 from simulation.timing import Timing
 
 SIZES = (1_008, 5_040)
-WINDOW_S = 11.0
+USUAL = Arrivals("11 s", 11.0)
+CLOSE = (Arrivals("1 s", 1.0), Arrivals("1 s, IPs too", 0.5, Timing(address=(1.0, 1.5))))
+"""Nodes that join within a second: their pods' IPs come within three, as kubelets are slow, or within one as well."""
 AMPLE, SHORT = 16, 2
 """Cores of the server for each 1,008 nodes. The peer's server had 2 for 1,008 nodes, daemons included."""
+AMPLE_CLOSE = 64
+"""The same for nodes that join within a second: with 16, daemons that negotiate keep them all busy."""
 CLIQUE = 18
-UNMEASURED = "-"
 
 
 class Case(msgspec.Struct, frozen=True):
     """A formation on a server of so many cores."""
 
     nodes: int
+    arrivals: Arrivals
     cores: int
     ample: bool
 
     @property
     def plan(self) -> Plan:
         """Who comes when."""
-        return Plan(self.nodes, CLIQUE, 1, WINDOW_S, self.nodes)
+        return Plan(self.nodes, CLIQUE, 1, self.arrivals.window_s, self.nodes)
+
+    @property
+    def title(self) -> str:
+        """Tell them apart, for people."""
+        return f"{self.nodes:,} in {self.arrivals.title}"
 
 
 def cases(largest: int) -> Sequence[Case]:
     """Give the formations of at most `largest` nodes; at least one size."""
     sizes = [size for size in SIZES if size <= largest] or [largest]
     return [
-        Case(size, max(1, round(cores * size / SIZES[0])), cores == AMPLE) for cores in (AMPLE, SHORT) for size in sizes
+        *(Case(size, USUAL, _cores(AMPLE, size), ample=True) for size in sizes),
+        *(Case(sizes[0], arrivals, _cores(AMPLE_CLOSE, sizes[0]), ample=True) for arrivals in CLOSE),
+        *(Case(size, USUAL, _cores(SHORT, size), ample=False) for size in sizes),
     ]
+
+
+def _cores(each: int, nodes: int) -> int:
+    return max(1, round(each * nodes / SIZES[0]))
 
 
 def measure(largest: int, folder: Path) -> Iterator[Table]:
@@ -55,23 +70,24 @@ def measure(largest: int, folder: Path) -> Iterator[Table]:
     for ample, title in ((True, "with capacity to spare"), (False, "short of capacity")):
         rows = [row for case, formed in measured if case.ample is ample for row in _rows(case, formed)]
         if ample:
-            rows += [_in_real_time(case.plan, folder) for case, _ in measured if case.ample]
+            rows += [_in_real_time(case, folder) for case, _ in measured if case.ample and case.arrivals == USUAL]
         yield _table(f"Strategies, on a server {title}", rows)
     yield _factors(measured)
 
 
 def _formed(case: Case, strategy: str) -> Formed:
-    return form_virtually(case.plan, strategy, Limits(cores=case.cores), Pace(), Timing())
+    return form_virtually(case.plan, strategy, Limits(cores=case.cores), Pace(), case.arrivals.timing)
 
 
 def _table(title: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
     return Table(
         title,
-        ("nodes, cores", "", "writes/clique", "409/node", "429/node", "any row s", "last row s", "Ready s"),
+        ("nodes", "cores", "", "writes/clique", "409/node", "429/node", "any row s", "last row s", "Ready s"),
         tuple(rows),
         (
-            f"Nodes come within {WINDOW_S:g} s. writes: requests that write a CDC, refused ones included;",
-            "any row, last row: p50 / p99 until it is visible, of all and of the cliques' last; Ready: until all are.",
+            "writes: requests that write a CDC, refused ones included; any row, last row: p50 / p99 until it",
+            "is visible, of all and of the cliques' last; Ready: until all are. IPs too: the IPs of a clique's",
+            "pods come within a second as well, else 1 to 3 s after the pod has its node.",
         ),
     )
 
@@ -79,7 +95,8 @@ def _table(title: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
 def _rows(case: Case, formed: dict[str, Formed]) -> Iterator[tuple[Cell, ...]]:
     for name, one in formed.items():
         yield (
-            f"{case.nodes:,}, {case.cores}",
+            case.title,
+            case.cores,
             name,
             one.requests_per_clique,
             one.refused[409] / one.nodes,
@@ -90,12 +107,13 @@ def _rows(case: Case, formed: dict[str, Formed]) -> Iterator[tuple[Cell, ...]]:
         )
 
 
-def _in_real_time(plan: Plan, folder: Path) -> tuple[Cell, ...]:
-    run = simulate(plan, folder)
+def _in_real_time(case: Case, folder: Path) -> tuple[Cell, ...]:
+    run = simulate(case.plan, folder)
     one = run.result
     return (
-        f"{plan.nodes:,}, {Limits().cores}",
-        f"cliquelog, real time (load {run.load:.1f})",
+        case.title,
+        Limits().cores,
+        f"cliquelog, real time, load {run.load:.1f}",
         one.clique_writes_mean,
         one.conflicts_409 / one.nodes,
         one.throttled_429 / one.nodes,
@@ -106,18 +124,20 @@ def _in_real_time(plan: Plan, folder: Path) -> tuple[Cell, ...]:
 
 
 def _factors(measured: Sequence[tuple[Case, dict[str, Formed]]]) -> Table:
-    def factor(nodes: int, name: str, *, ample: bool) -> float:
-        (formed,) = [formed for case, formed in measured if (case.nodes, case.ample) == (nodes, ample)]
-        return formed[name].requests_per_clique / formed["cliquelog"].requests_per_clique
-
-    sizes = [case.nodes for case, _ in measured if case.ample]
     return Table(
         "Strategies: how many times our CDC writes the others need",
-        ("nodes", "", "capacity to spare: the honest factor", "short of it: never alone"),
+        ("nodes", "cores", *(name for name in STRATEGIES if name != "cliquelog"), "server"),
         tuple(
-            (f"{nodes:,}", name, factor(nodes, name, ample=True), factor(nodes, name, ample=False))
-            for nodes in sizes
-            for name in STRATEGIES
-            if name != "cliquelog"
+            (
+                case.title,
+                case.cores,
+                *(
+                    one.requests_per_clique / formed["cliquelog"].requests_per_clique
+                    for name, one in formed.items()
+                    if name != "cliquelog"
+                ),
+                "capacity to spare: the honest factor" if case.ample else "short of it: never to be quoted alone",
+            )
+            for case, formed in measured
         ),
     )

@@ -43,6 +43,14 @@ PATIENCE_S = 3600.0
 """Without any write: a queue that lets in 10 items a second writes nothing until the first IP's turn comes."""
 
 
+class Arrivals(msgspec.Struct, frozen=True):
+    """How the nodes come: within how many seconds, and from a pod's place on its node to its IP."""
+
+    title: str
+    window_s: float
+    timing: Timing = Timing()
+
+
 class Formed(msgspec.Struct, frozen=True):
     """What came of a formation. Writes are requests that write a CDC; delays are in milliseconds.
 
