@@ -26,8 +26,8 @@ CLOSE = (Arrivals("1 s", 1.0), Arrivals("1 s, IPs too", 0.5, Timing(address=(1.0
 """Nodes that join within a second: their pods' IPs come within three, as kubelets are slow, or within one as well."""
 AMPLE, SHORT = 16, 2
 """Cores of the server for each 1,008 nodes. The peer's server had 2 for 1,008 nodes, daemons included."""
-AMPLE_CLOSE = 64
-"""The same for nodes that join within a second: with 16, daemons that negotiate keep them all busy."""
+AMPLE_CLOSE = 256
+"""The same for nodes that join within a second: with 64, daemons that negotiate keep all of them busy for a moment."""
 CLIQUE = 18
 
 
