@@ -1,4 +1,5 @@
-# Every target sets itself up on a fresh machine: it needs Python 3.11 and, for the integration tests, Go.
+# Every target sets itself up on a fresh machine: it needs Python 3.11 and, for the integration
+# tests, Go, and Docker or Java with Maven.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ READY := $(VENV)/.ready
 # Built binaries live outside the tree, keyed by a hash of their sources.
 export CLIQUELOG_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cliquelog
 
-.PHONY: help setup demo test explore test-integration check format bench controlplane lock clean
+.PHONY: help setup demo test explore test-integration check format bench controlplane broker lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 20
@@ -34,7 +35,10 @@ explore: setup ## hunt for faults in some hundred seeds; the command is in simul
 controlplane: setup ## build the control plane for the integration tests (minutes when cold, then cached)
 	$(BIN)/python -m tests.integration.controlplane.build
 
-test-integration: controlplane ## tests on a real API server, scheduler and DaemonSet controller
+broker: setup ## fetch the Kafka broker for the integration tests (seconds, then cached)
+	$(BIN)/python -m tests.integration.broker.build
+
+test-integration: controlplane broker ## tests on a real API server, scheduler, DaemonSet controller and Kafka broker
 	$(BIN)/pytest -m integration
 
 check: setup ## format, lint, types, import rules
@@ -47,7 +51,7 @@ format: setup ## rewrite the sources into the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## measure; prints its figures with the command and the machine
+bench: setup broker ## measure; prints its figures with the command and the machine
 	$(BIN)/python -m bench
 
 lock: setup ## pin the dependencies anew

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, fold, negotiate, pace, restart, scale, strategies
+from bench import append, effects, fold, kafka, negotiate, pace, restart, scale, strategies
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
-USUAL = ("append", "fold", "restart", "effects", "negotiate")
+USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
 PARTS = (*USUAL, "pace", "scale", "strategies")
 LARGEST = {"negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
 """Nodes of the largest formation, where no other number is given."""
@@ -46,7 +46,9 @@ class Sizes(msgspec.Struct, frozen=True):
     show_default=True,
     help="Records of a partition between two snapshots.",
 )
-@click.option("--seconds", type=float, default=3.0, show_default=True, help="Time per setting of append and effects.")
+@click.option(
+    "--seconds", type=float, default=3.0, show_default=True, help="Time per setting of append, effects, kafka."
+)
 @click.option(
     "--formation-nodes",
     type=click.IntRange(36),
@@ -77,7 +79,7 @@ def main(
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS: append, fold, restart, effects, negotiate (these are the default), pace, scale, strategies."""
+    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), pace, scale, strategies."""
     shape = Shape(cliques, nodes)
     sizes = Sizes(shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, chart)
     machine = describe(folder)
@@ -121,6 +123,8 @@ async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:
         case "restart":
             await fold.fill(path, sizes.shape, sizes.restart_records)
             return [await restart.measure(path, sizes.snapshot_records)]
+        case "kafka":
+            return await kafka.measure(folder, sizes.shape, sizes.seconds, sizes.fold_records)
         case _:
             return [effects.measure(sizes.shape, sizes.fold_records, sizes.seconds)]
 

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from bench.tables import Table
 from bench.workload import Shape, entries
+from eventlog.log import EventLog
 from eventlog.record import Entry
 from eventlog.sqlite import SqliteLog
 
 SETTINGS = ((1, 1), (8, 1), (64, 1), (1, 100), (8, 100))
 """Appenders at once, and records per append."""
+
+COLUMNS = ("appenders", "batch", "appends/s", "records/s", "p50 ms", "p99 ms", "max ms")
 
 
 async def measure(folder: Path, shape: Shape, seconds: float) -> Table:
@@ -20,7 +23,7 @@ async def measure(folder: Path, shape: Shape, seconds: float) -> Table:
     rows = [await _setting(folder, supply, appenders, batch, seconds) for appenders, batch in SETTINGS]
     return Table(
         "Append with acknowledgement (SQLite, WAL, synchronous=FULL, group commit)",
-        ("appenders", "batch", "appends/s", "records/s", "p50 ms", "p99 ms", "max ms"),
+        COLUMNS,
         tuple(rows),
     )
 
@@ -29,6 +32,16 @@ async def _setting(
     folder: Path, supply: list[Entry], appenders: int, batch: int, seconds: float
 ) -> tuple[int | float, ...]:
     log = await SqliteLog.open(folder / f"{appenders}x{batch}.sqlite")
+    try:
+        return await setting(log, supply, appenders, batch, seconds)
+    finally:
+        await log.close()
+
+
+async def setting(
+    log: EventLog, supply: list[Entry], appenders: int, batch: int, seconds: float
+) -> tuple[int | float, ...]:
+    """Measure one setting on a log, and give its row of the table."""
     delays: list[float] = []
     end = time.perf_counter() + seconds
 
@@ -42,10 +55,7 @@ async def _setting(
             delays.append(time.perf_counter() - began)
 
     began = time.perf_counter()
-    try:
-        await asyncio.gather(*(appender(number) for number in range(appenders)))
-    finally:
-        await log.close()
+    await asyncio.gather(*(appender(number) for number in range(appenders)))
     took = time.perf_counter() - began
     cuts = statistics.quantiles(delays, n=100) if len(delays) > 1 else delays * 99
     pace = round(len(delays) / took)

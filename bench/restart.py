@@ -19,6 +19,7 @@ from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
 from controller.metrics import Metrics
 from controller.normaliser import Normaliser
 from controller.seeding import observed
+from eventlog.log import EventLog, SnapshotStore
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
 from kube.clock import SystemClock
 from projections.partition import PartitionFold, digest
@@ -95,7 +96,7 @@ async def _restore(path: Path) -> tuple[tuple[Cell, ...], str]:
     """Restore as the controller does, and give the log's records, those folded, MB, the times, and the digest."""
     log = await SqliteLog.open_readonly(path)
     snapshots = SqliteSnapshots(log)
-    consumers = [_consumer(partition, log, snapshots) for partition in range(log.partitions)]
+    consumers = [new_consumer(partition, log, snapshots) for partition in range(log.partitions)]
     try:
         found = [await snapshots.load(partition) for partition in range(log.partitions)]
         gc.collect()
@@ -121,7 +122,8 @@ def _seed(consumers: list[PartitionConsumer]) -> None:
         normaliser.seed(key, observed(key, state))
 
 
-def _consumer(partition: int, log: SqliteLog, snapshots: SqliteSnapshots) -> PartitionConsumer:
+def new_consumer(partition: int, log: EventLog, snapshots: SnapshotStore) -> PartitionConsumer:
+    """Make a consumer that wants nothing of anybody, to be restored."""
     logger, metrics = structlog.get_logger(), Metrics()
     appender = Appender(log, SystemClock(), "bench", metrics, logger, retry_s=1.0)
     return PartitionConsumer(

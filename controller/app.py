@@ -75,7 +75,7 @@ class Controller:
         coalescer = Coalescer(config.pace, config.limits, rng)
         self._metrics.watch_queue(coalescer.depth)
         self._normaliser = Normaliser()
-        self._ingest = Ingest(self._normaliser, self._appender, logger)
+        self._ingest = Ingest(self._normaliser, self._appender, clock, logger)
         self._applier = Applier(
             coalescer=coalescer,
             client=client,
@@ -173,9 +173,7 @@ class Controller:
         await self._caught_up()
         self._acting.set()
         self._logger.info("acting", seconds=round(self._clock.monotonic() - began, 3))
-        group.create_task(
-            self._ingest.look_after_taken_names(self._client, self._clock, self._config.recheck_s), name="names"
-        )
+        group.create_task(self._ingest.look_after_taken_names(self._client, self._config.recheck_s), name="names")
         group.create_task(
             settle_doubts(self._normaliser.unproven, reflectors, self._clock, self._config.recheck_s), name="doubts"
         )
@@ -230,6 +228,9 @@ class Controller:
     def _not_ready(self) -> str | None:
         if self._appender.trouble is not None:
             return f"the log cannot be written: {self._appender.trouble}"
+        unread = [consumer.trouble for consumer in self._consumers if consumer.trouble is not None]
+        if unread:
+            return f"the log cannot be read: {unread[0]}"
         if self._acting.is_set():
             return self._views.trouble()
         if self._elector is not None and self._elector.waits_for:

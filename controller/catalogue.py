@@ -82,8 +82,10 @@ class Catalogue:
             known = self._tables[plural][uid] = Known(stated)
             self._gone.pop(uid, None)
         else:
-            self._unlink(plural, known)
-            known.stated = stated
+            before, known.stated = known.stated, stated
+            if domain_of(before) == domain_of(stated) and node_of(before) == node_of(stated):
+                return known
+            self._unlink(plural, before)
         self._of_domain.setdefault((plural, domain_of(stated)), {})[uid] = known
         if node := node_of(stated):
             self._on_node.setdefault(node, {})[uid] = known
@@ -92,16 +94,16 @@ class Catalogue:
     def remove(self, plural: str, uid: str, version: int) -> None:
         """Forget an object but for its UID and the version as of which it is gone."""
         known = self._tables[plural].pop(uid)
-        self._unlink(plural, known)
+        self._unlink(plural, known.stated)
         self._gone[uid] = version
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]
 
-    def _unlink(self, plural: str, known: Known) -> None:
-        """Take the object out of the indices, and out with those that are empty."""
-        _discard(self._of_domain, (plural, domain_of(known.stated)), identity(known.stated))
-        if node := node_of(known.stated):
-            _discard(self._on_node, node, identity(known.stated))
+    def _unlink(self, plural: str, stated: Seen) -> None:
+        """Take the object that stated this out of the indices, and out with those that are empty."""
+        _discard(self._of_domain, (plural, domain_of(stated)), identity(stated))
+        if node := node_of(stated):
+            _discard(self._on_node, node, identity(stated))
 
     def on_node(self, node: str) -> list[Known]:
         """Give the node of that name and the daemon pods on it."""

@@ -8,6 +8,7 @@ import click
 from controller.exits import explain
 from controller.run_command import run
 from controller.simulate_command import simulate
+from controller.topics_command import topics
 from controller.verify_command import verify
 
 T = TypeVar("T")
@@ -42,4 +43,5 @@ def main() -> None:
 
 main.add_command(run)
 main.add_command(simulate)
+main.add_command(topics)
 main.add_command(verify)

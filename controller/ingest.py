@@ -5,6 +5,7 @@ The queue is bounded: a log that is slow or not writable holds the reflectors up
 """
 
 import asyncio
+import math
 from collections import defaultdict
 from typing import NoReturn
 
@@ -24,8 +25,11 @@ from projections.effects import Target
 
 QUEUE_MAX = 5000
 """Events told but not yet taken: one page of lists from each reflector and some watch events."""
-BATCH_MAX = 1000
-"""Events normalised into one append."""
+BATCH_MAX = 400
+"""Events normalised into one append: some 15 ms, during which the event loop does nothing else."""
+GATHER_S = 0.02
+"""Least time between two appends while they are small: each is a commit, and wakes up to all consumers. What comes
+after a pause is appended at once."""
 
 
 class LiveRead(msgspec.Struct, frozen=True):
@@ -42,10 +46,11 @@ Told = reflector.ReflectorEvent | LiveRead
 class Ingest:
     """Takes what is observed and appends it."""
 
-    def __init__(self, normaliser: Normaliser, appender: Appender, logger: FilteringBoundLogger) -> None:
+    def __init__(self, normaliser: Normaliser, appender: Appender, clock: Clock, logger: FilteringBoundLogger) -> None:
         """`normaliser` is seeded already."""
         self._normaliser = normaliser
         self._appender = appender
+        self._clock = clock
         self._logger = logger
         self._queue: asyncio.Queue[Told] = asyncio.Queue(QUEUE_MAX)
         self._complete: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -72,8 +77,12 @@ class Ingest:
 
     async def run(self) -> NoReturn:
         """Append for ever."""
+        again_at = -math.inf
         while True:
             batch = [await self._queue.get()]
+            if (wait := again_at - self._clock.monotonic()) > 0 and self._queue.qsize() < BATCH_MAX:
+                await self._clock.sleep(wait)
+            again_at = self._clock.monotonic() + GATHER_S
             while len(batch) < BATCH_MAX and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             keyed = [event for told in batch for event in self._normalise(told)]
@@ -136,10 +145,10 @@ class Ingest:
                 events.extend(self._normaliser.name_is_free(seen))
         return events
 
-    async def look_after_taken_names(self, client: KubeClient, clock: Clock, every_s: float) -> NoReturn:
+    async def look_after_taken_names(self, client: KubeClient, every_s: float) -> NoReturn:
         """Read the claim templates of others that stand in a domain's way, now and then: no watch tells of them."""
         while True:
-            await clock.sleep(every_s)
+            await self._clock.sleep(every_s)
             for seen in self._normaliser.taken_names():
                 target = Target(CLAIM_TEMPLATES.plural, seen.namespace, seen.name)
                 try:

@@ -22,7 +22,6 @@ from eventlog.events import (
     ClaimTemplateSeen,
     DaemonPodGone,
     DaemonPodSeen,
-    DaemonSetSeen,
     DomainGone,
     DomainSeen,
     NodeSeen,
@@ -114,7 +113,17 @@ class Normaliser:
         is_old = watched and seen.resource_version <= self._told_upto.get(plural, -1)
         if is_old and self._catalogue.find(plural, seen.uid) is None:
             return []
+        self._count_version(seen)
         return list(self._observe(seen))
+
+    def _count_version(self, seen: Seen) -> None:
+        """Let a node be recorded though only its version is new: the write that is held back waits for that version.
+
+        Of other kinds the version counts anyway where they are written, and a node's is that of its heartbeats.
+        """
+        known = self._catalogue.find(KINDS[NodeSeen], seen.uid) if isinstance(seen, NodeSeen) else None
+        if known is not None:
+            known.recorded = dict.fromkeys(known.recorded, ())
 
     def taken_names(self) -> list[ClaimTemplateSeen]:
         """Give the claim templates of others that stand where a domain's should be: no watch tells when they go."""
@@ -144,7 +153,8 @@ class Normaliser:
         known = self._catalogue.put(stated)
         domain = routing.domain_of(known.seen)
         yield from self._take_in(known)
-        self._forget_unused(domain)
+        if domain != routing.domain_of(stated):
+            self._forget_unused(domain)
         yield from self._follow(node, before, known)
 
     def _follow(self, node: str, before: str, known: Known) -> Iterator[Keyed]:
@@ -155,25 +165,22 @@ class Normaliser:
                     yield from self._take_in(other)
 
     def _take_in(self, known: Known) -> Iterator[Keyed]:
-        before, known.seen = known.seen, self._with_clique(known.stated, known.seen)
+        before, known.seen = known.seen, self._with_clique(known.stated)
         if self._learn(known.seen):
-            yield from self._introduce(routing.domain_of(known.seen))
+            yield from self._introduce(routing.domain_of(known.seen), routing.clique_of(known.seen))
         yield from self._record(known, before)
 
     def _clique_at(self, node: str) -> str:
         """Give the clique that a node is in, as far as it is known: a label that went does not say that it left."""
         return self._catalogue.stated_clique(node) or self._last_clique.get(node, "")
 
-    def _with_clique(self, stated: Seen, before: Seen) -> Seen:
+    def _with_clique(self, stated: Seen) -> Seen:
         """Say the clique: a pod's that says none is its node's, a node's is what a daemon there says, else its label.
 
         A daemon has its clique from the driver; a label may be old or wrong, and the CDC that counts is the daemon's.
-        One that runs keeps its clique, though its node may move: what it says of itself may only be late.
         """
-        if isinstance(stated, DaemonPodSeen) and stated.undecided:
-            ran_in = before.clique if isinstance(before, DaemonPodSeen) and before.ip else ""
-            clique = ran_in or self._clique_at(stated.node)
-            return replace(stated, clique=clique, undecided=False) if clique else stated
+        if isinstance(stated, DaemonPodSeen) and stated.undecided and (clique := self._clique_at(stated.node)):
+            return replace(stated, clique=clique, undecided=False)
         if isinstance(stated, NodeSeen) and (clique := self._clique_at(stated.name)):
             return replace(stated, clique=clique)
         return stated
@@ -197,31 +204,34 @@ class Normaliser:
             if len(self._last_clique) > NODES_MAX:
                 del self._last_clique[next(iter(self._last_clique))]
 
-    def _introduce(self, domain: str) -> Iterator[Keyed]:
+    def _introduce(self, domain: str, clique: str) -> Iterator[Keyed]:
         """Tell a clique that is new to the domain what concerns all of the domain's cliques."""
         for plural in ("computedomains", "daemonsets"):
             for known in self._catalogue.of_domain(plural, domain):
-                yield from self._record(known, known.seen)
+                yield from self._record_at(known, clique)
 
     def _keys(self, seen: Seen) -> list[str]:
         domain, clique = routing.domain_of(seen), routing.clique_of(seen)
-        if isinstance(seen, DomainSeen | DaemonSetSeen):
+        if isinstance(seen, routing.OF_ALL_CLIQUES):
             return [*sorted(self._cliques_of.get(domain, ())), domain]
         return [clique, domain] if clique else [domain]
 
     def _record(self, known: Known, before: Seen) -> Iterator[Keyed]:
         """Record the observation where it says something new, and what it was before as gone where it was that."""
+        keys = self._keys(known.seen)
+        for key in sorted(known.recorded.keys() - keys):
+            del known.recorded[key]
+            yield key, observations.gone(before, known.seen.resource_version, cause="moved", inferred="")
+        for key in keys:
+            yield from self._record_at(known, key)
+
+    def _record_at(self, known: Known, key: str) -> Iterator[Keyed]:
         seen = known.seen
         domain = routing.domain_of(seen)
-        keys = self._keys(seen)
-        for key in sorted(known.recorded.keys() - set(keys)):
-            del known.recorded[key]
-            yield key, observations.gone(before, seen.resource_version, cause="moved", inferred="")
-        for key in keys:
-            relevant = routing.relevant(seen, key, domain)
-            if key not in known.recorded or known.recorded[key] != relevant:
-                known.recorded[key] = relevant
-                yield key, routing.for_key(seen, key, domain)
+        relevant = routing.relevant(seen, key, domain)
+        if known.recorded.get(key) != relevant:
+            known.recorded[key] = relevant
+            yield key, routing.for_key(seen, key, domain)
 
     def _deleted(self, uid: str, plural: str, version: int, inferred: str = "") -> Iterator[Keyed]:
         """Tell that the object is gone as of `version`; of one that was seen later that says nothing."""

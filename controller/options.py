@@ -6,9 +6,13 @@ Source of the two forms of names: RFC 1123 as Kubernetes reads it (apimachinery,
 
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PORT_DIGITS = 5
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -92,3 +96,13 @@ class CliqueSize(click.ParamType):
         if not (text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= CLIQUE_SIZE_MAX):
             self.fail(f"{text!r}: a clique of GB200 or GB300 has 1 to {CLIQUE_SIZE_MAX} nodes", param, ctx)
         return int(text)
+
+
+def kafka_config(command: Command) -> Command:
+    """Give a command the option that names the settings for Kafka."""
+    return click.option(
+        "--kafka-config",
+        envvar="CLIQUELOG_KAFKA_CONFIG",
+        type=click.Path(path_type=Path),
+        help="Properties file with security.protocol, sasl.mechanism and so on (docs/kafka.md).",
+    )(command)

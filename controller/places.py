@@ -1,43 +1,72 @@
-"""Where a log is: `sqlite:PATH`, and later other engines. The one place that knows the adapters by name."""
+"""Where a log is: `sqlite:PATH` or `kafka://...`. The one place that knows the adapters by name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from eventlog.log import EventLog, LogUnreadable, SnapshotStore
+from eventlog.record import Position
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
 
-SCHEME = "sqlite:"
+SQLITE = "sqlite:"
+KAFKA = "kafka:"
+
+Foreign = Callable[[Position, str], None]
+"""Is told of a record that somebody else put into the log, and what shows it. Only Kafka lets others do so."""
 
 
 def _path(place: str) -> str:
-    if not place.startswith(SCHEME) or place == SCHEME:
+    if not place.startswith(SQLITE) or place == SQLITE:
         raise LogUnreadable(
-            f"{place!r} does not name a log: write sqlite:PATH, as in sqlite:/var/lib/cliquelog/log.sqlite"
+            f"{place!r} does not name a log: write sqlite:PATH, as in sqlite:/var/lib/cliquelog/log.sqlite, "
+            "or kafka://HOST:PORT/TOPIC"
         )
-    return place.removeprefix(SCHEME)
+    return place.removeprefix(SQLITE)
 
 
-async def open_for_writing(place: str, partitions: int | None) -> tuple[EventLog, SnapshotStore]:
-    """Open a log and its snapshots, or create them; `partitions` None takes what is there, 24 for a new log.
+def _unheard(_position: Position, _reason: str) -> None:
+    """Take no notice."""
 
-    Raises LogError.
+
+async def open_for_writing(
+    place: str, partitions: int | None, *, kafka_config: Path | None = None, foreign: Foreign = _unheard
+) -> tuple[EventLog, SnapshotStore]:
+    """Open a log and its snapshots; one in a file that is not there is made.
+
+    `partitions` None takes what is there, 24 for a new file. Raises LogError.
     """
+    if place.startswith(KAFKA):
+        from controller import kafka_places  # noqa: PLC0415 - see there
+
+        return await kafka_places.open_for_writing(place, partitions, kafka_config, foreign)
     log = await SqliteLog.open(_path(place), partitions=partitions)
     return log, SqliteSnapshots(log)
 
 
-async def open_readonly(place: str) -> tuple[EventLog, SnapshotStore]:
+async def open_readonly(
+    place: str, *, kafka_config: Path | None = None, foreign: Foreign = _unheard
+) -> tuple[EventLog, SnapshotStore]:
     """Open a log and its snapshots for reading only. Raises LogError."""
+    if place.startswith(KAFKA):
+        from controller import kafka_places  # noqa: PLC0415 - see there
+
+        return await kafka_places.open_readonly(place, kafka_config, foreign)
     log = await SqliteLog.open_readonly(_path(place))
     return log, SqliteSnapshots(log)
 
 
 def size_bytes(place: str) -> int:
-    """Give the size of a log's files, 0 if there are none. Raises LogError if it names no log."""
+    """Give the size of a log's files, 0 if there are none. Raises LogError if it names no log in a file."""
+    if place.startswith(KAFKA):
+        raise LogUnreadable(f"{place!r} is not in a file, which this command needs: write sqlite:PATH")
     path = Path(_path(place))
     return sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
 
 
 async def damage(log: EventLog) -> Sequence[str]:
-    """Give what the log's engine finds wrong with its own storage; reads all of it."""
+    """Give what the log's engine finds wrong with its own storage; reads all of it. Kafka's brokers check theirs."""
     return await log.damage() if isinstance(log, SqliteLog) else ()
+
+
+def is_dense(log: EventLog) -> bool:
+    """Tell whether the log's engine gives offsets without gaps."""
+    return isinstance(log, SqliteLog)

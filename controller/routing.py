@@ -12,6 +12,7 @@ from controller.observations import Seen
 from eventlog.events import CdcSeen, DaemonPodSeen, DaemonSetSeen, DomainSeen, NodeSeen
 
 IN_A_CLIQUE = (NodeSeen, DaemonPodSeen, CdcSeen)
+OF_ALL_CLIQUES = (DomainSeen, DaemonSetSeen)
 """Made once: a union that is written where it is asked for is built anew each time, a million times in a formation."""
 
 

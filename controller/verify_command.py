@@ -3,29 +3,35 @@
 import asyncio
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from controller import exits
-from controller.places import damage, open_readonly
+from controller import exits, places
+from controller.options import kafka_config
 from controller.verify import Verdict
 from controller.verify import verify as judge
+
+if TYPE_CHECKING:
+    from eventlog.record import Position
 
 
 @click.command()
 @click.argument("log")
+@kafka_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def verify(log: str, *, as_json: bool) -> None:
+def verify(log: str, kafka_config: Path | None, *, as_json: bool) -> None:
     """Check that LOG is whole, keeps the rules, and folds to one answer.
 
-    LOG is sqlite:PATH. The log is only read; a controller may be running on it.
+    LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC. The log is only read; a controller may be running on it.
 
     \b
     Example:
       cliquelog verify sqlite:/var/lib/cliquelog/log.sqlite
     """
-    verdict = asyncio.run(_verify(log))
+    verdict = asyncio.run(_verify(log, kafka_config))
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(verdict)).decode())
     else:
@@ -34,12 +40,15 @@ def verify(log: str, *, as_json: bool) -> None:
         raise click.exceptions.Exit(exits.FOUND)
 
 
-async def _verify(place: str) -> Verdict:
-    log, snapshots = await open_readonly(place)
+async def _verify(place: str, kafka_config: Path | None) -> Verdict:
+    strangers: dict[Position, str] = {}
+    log, snapshots = await places.open_readonly(place, kafka_config=kafka_config, foreign=strangers.__setitem__)
     try:
-        return await judge(log, snapshots, await damage(log), dense=True)
+        verdict = await judge(log, snapshots, await places.damage(log), dense=places.is_dense(log))
     finally:
         await log.close()
+    named = (f"{position} not-ours: {reason}; it was passed over" for position, reason in sorted(strangers.items()))
+    return msgspec.structs.replace(verdict, integrity=(*verdict.integrity, *named))
 
 
 def text_of(verdict: Verdict) -> str:

@@ -59,7 +59,7 @@ class EventLog(Protocol):
         """
 
     async def read(self, partition: int, offset: int, *, limit: int, timeout_s: float) -> Sequence[Record]:
-        """Give up to `limit` records of the partition from `offset` on, in order.
+        """Give up to `limit` records of the partition from `offset` on, in order; perhaps fewer than there are.
 
         Waits up to `timeout_s` seconds for the first one; an empty answer means that there was none in that time.
         Raises OffsetOutOfRange if `offset` lies below the partition's beginning, InvalidRequest for a partition that

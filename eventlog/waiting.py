@@ -1,7 +1,8 @@
 """Readers that wait for the next record of a partition, in one event loop.
 
 A reader registers before it looks at the log, so an append between its look and its wait is not missed. Who appends
-tells the new end offsets; only readers that these concern are woken.
+tells the new end offsets; only readers that these concern are woken. What was told last is remembered: a reader that
+has read so far need not look before it waits.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ class Waiters:
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Future[None], tuple[int, int]] = {}
+        self._ends: dict[int, int] = {}
 
     @contextmanager
     def waiting(self, partition: int, offset: int) -> Iterator[asyncio.Future[None]]:
@@ -27,9 +29,15 @@ class Waiters:
 
     def wake(self, ends: Mapping[int, int]) -> None:
         """Wake the readers that have something to read, given end offsets by partition."""
+        for partition, end in ends.items():
+            self._ends[partition] = max(end, self._ends.get(partition, 0))
         for arrived, (partition, offset) in self._waiting.items():
             if ends.get(partition, 0) > offset and not arrived.done():
                 arrived.set_result(None)
+
+    def told_upto(self, partition: int, offset: int) -> bool:
+        """Say whether the partition's end was told, and no more than this offset."""
+        return self._ends.get(partition, offset + 1) <= offset
 
     def wake_all(self) -> None:
         """Wake every reader: the log closes."""
@@ -37,6 +45,7 @@ class Waiters:
             if not arrived.done():
                 arrived.set_result(None)
 
-    def partitions(self) -> frozenset[int]:
-        """Give the partitions that somebody waits for."""
-        return frozenset(partition for partition, _ in self._waiting.values())
+    @property
+    def any_wait(self) -> bool:
+        """Whether some reader waits."""
+        return bool(self._waiting)

@@ -38,6 +38,8 @@ class Progress(msgspec.Struct, frozen=True):
 
 Change = Changed | Removed | Progress
 
+_events = msgspec.json.Decoder(WatchEvent)
+
 
 def read_change(line: bytes, decoder: msgspec.json.Decoder[KubeObject]) -> Change:
     """Decode a line. Raises the ApiError that an ERROR event or a bare Status stands for; Undecodable for nonsense.
@@ -54,7 +56,7 @@ def read_change(line: bytes, decoder: msgspec.json.Decoder[KubeObject]) -> Chang
 
 
 def _read(line: bytes, decoder: msgspec.json.Decoder[KubeObject]) -> Change | ApiError:
-    event = msgspec.json.decode(line, type=WatchEvent)
+    event = _events.decode(line)
     match event.type:
         case "ADDED" | "MODIFIED":
             return Changed(decoder.decode(event.object))

@@ -135,16 +135,17 @@ class CliqueState(msgspec.Struct, frozen=True, tag="clique"):
     inadmissible: int = 0
 
 
-def pod_on(membership: Membership, node: str) -> Pod | None:
-    """Give the node's daemon pod that counts: one that stays before one that terminates, then the newest.
+def pods_by_node(membership: Membership) -> dict[str, Pod]:
+    """Give each node's daemon pod that counts: one that stays before one that terminates, then the newest.
 
     The newest is the one that was seen as of the latest version, whichever was recorded last: another controller, whose
     watch lags, may still tell of a pod that is long gone and that nobody else has seen.
     """
-    best = None
+    best: dict[str, Pod] = {}
     for pod in membership.pods.values():
-        if pod.node == node and (best is None or _rank(pod) > _rank(best)):
-            best = pod
+        other = best.get(pod.node)
+        if other is None or _rank(pod) > _rank(other):
+            best[pod.node] = pod
     return best
 
 
@@ -216,18 +217,20 @@ def is_member(state: CliqueState, domain: str, node: str) -> bool:
     return labelled(state, domain, node) or has_pod(membership, node) or row_is_evidence(membership, node)
 
 
-def lacks_index(state: CliqueState, domain: str) -> bool:
-    """Say whether some member holds no index; asked for each change, so it is cheaper than `members`."""
+def member_names(state: CliqueState, domain: str) -> set[str]:
+    """Give the domain's members in this clique; asked for each change, so it is cheaper than `members`."""
     membership = state.domains[domain]
-    holders = {node for node, held in membership.holdings.items() if held.active}
-    return (
-        any(node.domain == domain and name not in holders for name, node in state.nodes.items())
-        or any(pod.node not in holders for pod in membership.pods.values())
-        or (
-            membership.cdc is not None
-            and any(node not in holders and row_is_evidence(membership, node) for node in membership.cdc.rows)
-        )
-    )
+    names = {name for name, node in state.nodes.items() if node.domain == domain}
+    names.update([pod.node for pod in membership.pods.values()])
+    if membership.cdc is not None:
+        others = membership.cdc.rows.keys() - names
+        names.update([node for node in others if row_is_evidence(membership, node)])
+    return names
+
+
+def holders(membership: Membership) -> set[str]:
+    """Give the nodes that hold an index."""
+    return {node for node, held in membership.holdings.items() if held.active}
 
 
 def members(state: CliqueState, domain: str) -> list[str]:

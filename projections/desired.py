@@ -5,7 +5,7 @@ resourceVersion, takes out only rows that are known to be over, and keeps the ro
 """
 
 from eventlog.events import Row
-from projections.clique import CliqueState, Membership, is_member, members, row_is_dead
+from projections.clique import CliqueState, Membership, is_member, member_names, pods_by_node, row_is_dead
 from projections.effects import OwnerRef, Target, WriteCdc
 from projections.readiness import READY, row_for
 from projections.settings import Settings
@@ -16,10 +16,11 @@ CDCS = "computedomaincliques"
 def desired_rows(state: CliqueState, domain: str) -> dict[str, Row]:
     """Give the rows that the domain's CDC should have, by node."""
     membership = state.domains[domain]
+    pods = pods_by_node(membership)
     rows: dict[str, Row] = {}
     for node, holding in membership.holdings.items():
         if holding.active:
-            row = row_for(membership, node, holding.index)
+            row = row_for(membership, node, holding.index, pods.get(node))
             if row is not None:
                 rows[node] = row
     if membership.cdc is not None:
@@ -102,11 +103,10 @@ def _is_complete(state: CliqueState, domain: str, rows: dict[str, Row], observed
     That is the last Ready row of the members that can have one; and, before, the last address, without which that
     daemon does not begin to get ready.
     """
-    if not all(row.ip for row in rows.values()):
+    if not all([row.ip for row in rows.values()]):  # noqa: C419 - faster
         return False  # the usual case while a clique fills, so it is asked before what must be searched for
-    waiting = state.domains[domain].waiting
-    expected = [node for node in members(state, domain) if node not in waiting]
-    if not expected or not all(node in rows for node in expected):
+    expected = member_names(state, domain) - state.domains[domain].waiting.keys()
+    if not expected or not expected <= rows.keys():
         return False
     if all(rows[node].status == READY for node in expected):
         return True

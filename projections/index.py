@@ -18,8 +18,9 @@ from projections.clique import (
     Holding,
     Membership,
     chooses_itself,
+    holders,
     is_member,
-    lacks_index,
+    member_names,
     members,
     row_is_dead,
 )
@@ -133,7 +134,7 @@ def _taken(state: CliqueState, domain: str, capacity: int) -> set[int]:
     taken = {held.index for held in membership.holdings.values() if held.active}
     if membership.cdc is not None:
         for row in membership.cdc.rows.values():
-            if row.index is not None and adoptable(state, domain, row, capacity):
+            if row.index is not None and row.index not in taken and adoptable(state, domain, row, capacity):
                 taken.add(row.index)
     return taken
 
@@ -196,35 +197,42 @@ def propose(state: CliqueState, settings: Settings) -> list[Decision]:
         membership = state.domains[domain]
         if not membership.known:
             continue
-        _propose_releases(draft, domain)
+        there = member_names(state, domain)  # No decision changes who is a member.
+        _propose_releases(draft, domain, holders(membership) - there)
         if not membership.terminating:
             capacity = capacity_of(membership, settings)
             _propose_adoptions(draft, domain, capacity)
-            _propose_assignments(draft, domain, capacity)
+            if membership.waiting or there - holders(draft.state.domains[domain]):
+                _propose_assignments(draft, domain, capacity)
     return draft.decisions
 
 
-def _propose_releases(draft: _Draft, domain: str) -> None:
+def _propose_releases(draft: _Draft, domain: str, left: set[str]) -> None:
     holdings = draft.state.domains[domain].holdings
-    for node in sorted(node for node, held in holdings.items() if held.active):
-        if not is_member(draft.state, domain, node):
-            draft.add(IndexReleased(domain, node, holdings[node].index, "no label, no daemon"))
+    for node in sorted(left):
+        draft.add(IndexReleased(domain, node, holdings[node].index, "no label, no daemon"))
 
 
 def _propose_adoptions(draft: _Draft, domain: str, capacity: int) -> None:
     """Propose to adopt rows; of two with one index, the one that sorts first by node stands."""
-    cdc = draft.state.domains[domain].cdc
-    rows = cdc.rows if cdc is not None else {}
+    membership = draft.state.domains[domain]
+    rows = membership.cdc.rows if membership.cdc is not None else {}
+    if all([_stands(membership, row) for row in rows.values()]):  # noqa: C419 - faster
+        return  # the usual case
     for node in sorted(rows):
         row = rows[node]
         if row.index is not None and adoptable(draft.state, domain, row, capacity):
             draft.add(IndexAdopted(domain, node, row.index, capacity))
 
 
+def _stands(membership: Membership, row: Row) -> bool:
+    """Say whether the row's node holds the row's index."""
+    own = membership.holdings.get(row.node)
+    return own is not None and own.active and own.index == row.index
+
+
 def _propose_assignments(draft: _Draft, domain: str, capacity: int) -> None:
     waiting = draft.state.domains[domain].waiting
-    if not waiting and not lacks_index(draft.state, domain):
-        return
     line = sorted(waiting, key=lambda node: (waiting[node], node))
     newcomers = [node for node in members(draft.state, domain) if node not in waiting]
     for node in [*line, *newcomers]:

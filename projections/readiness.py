@@ -7,22 +7,24 @@ is for our own daemons only (rule 6): one of the upstream driver would enter it 
 from msgspec.structs import replace
 
 from eventlog.events import Row
-from projections.clique import Membership, Pod, has_address, pod_on, row_is_dead, row_is_evidence
+from projections.clique import Membership, Pod, has_address, row_is_dead, row_is_evidence
 
 READY = "Ready"
 NOT_READY = "NotReady"
 
 
-def row_for(membership: Membership, node: str, index: int) -> Row | None:
-    """Give the row that the node should have with this index; None if it should have none now."""
+def row_for(membership: Membership, node: str, index: int, pod: Pod | None) -> Row | None:
+    """Give the row that the node should have with this index and its `pod` that counts; None if none now."""
+    if pod is not None and pod.reader:
+        return Row(node, pod.ip, index, _status(pod))
     observed = membership.cdc.rows.get(node) if membership.cdc is not None else None
-    pod = pod_on(membership, node)
     if pod is None:
         return _row_without_pod(membership, node, index, observed)
-    status = READY if pod.ready and pod.ip and not pod.terminating else NOT_READY
-    if pod.reader:
-        return Row(node, pod.ip, index, status)
-    return _row_of_writer(membership, pod, Row(node, pod.ip, index, status), observed)
+    return _row_of_writer(membership, pod, Row(node, pod.ip, index, _status(pod)), observed)
+
+
+def _status(pod: Pod) -> str:
+    return READY if pod.ready and pod.ip and not pod.terminating else NOT_READY
 
 
 def _row_without_pod(membership: Membership, node: str, index: int, observed: Row | None) -> Row | None:

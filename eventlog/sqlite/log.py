@@ -4,8 +4,8 @@ Appends that arrive while a transaction is being committed wait together and go 
 cost of a sync to disk is shared, and nobody is acknowledged before it. One thread writes, one reads, each with its own
 connection, so the event loop never waits for the disk and readers never wait for the writer.
 
-A reader that waits is woken by the appends of its own process at once, and by those of others through a look at
-SQLite's change counter every few hundredths of a second, as long as anybody waits.
+A reader that waits is woken by the appends of its own process at once, and finds them in memory (`tail.py`); by those
+of others through a look at SQLite's change counter every few hundredths of a second, as long as anybody waits.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from typing import TypeVar
 from eventlog.log import InvalidRequest, LogUnavailable, Snapshot, StoredSnapshot
 from eventlog.record import Entry, Position, Record, refusal
 from eventlog.sqlite.storage import Storage
+from eventlog.sqlite.tail import Tail
 from eventlog.waiting import Waiters
 
 _POLL_S = 0.03
@@ -57,6 +58,7 @@ class SqliteLog:
         self._commits = asyncio.Lock()
         self._next: _Batch | None = None
         self._waiters = Waiters()
+        self._tail = Tail()
         self._poller: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
 
@@ -133,8 +135,11 @@ class SqliteLog:
         self._refuse_unknown(partition)
         if limit < 1:
             raise InvalidRequest(f"a read with limit {limit} asks for nothing; ask for 1 record or more")
+        if records := self._tail.read(partition, offset, limit):
+            return records
         with self._waiters.waiting(partition, offset) as arrived:
-            records = await self._read(lambda storage: storage.read(partition, offset, limit))
+            if timeout_s <= 0 or not self._waiters.told_upto(partition, offset):
+                records = await self._read(lambda storage: storage.read(partition, offset, limit))
             if records or timeout_s <= 0 or self._closed.is_set():
                 return records
             poller = self._poller = self._poller or asyncio.create_task(self._poll(), name="log-poll")
@@ -143,7 +148,10 @@ class SqliteLog:
             return []
         if poller.done():
             poller.result()
-        return await self._read(lambda storage: storage.read(partition, offset, limit))
+        # After a time-out too: what another process appended may not have been told yet.
+        return self._tail.read(partition, offset, limit) or await self._read(
+            lambda storage: storage.read(partition, offset, limit)
+        )
 
     async def beginning_offset(self, partition: int) -> int:
         """Give the offset of the partition's first record."""
@@ -201,10 +209,13 @@ class SqliteLog:
             if self._next is batch:
                 self._next = None
             positions = await self._write(lambda storage: storage.append(batch.groups))
-        ends: dict[int, int] = {}
-        for group in positions:
-            ends.update({position.partition: position.offset + 1 for position in group})
-        self._waiters.wake(ends)
+        records = [
+            Record(self.topic, place.partition, place.offset, entry.key, entry.timestamp_ms, entry.headers, entry.value)
+            for entries, places in zip(batch.groups, positions, strict=True)
+            for entry, place in zip(entries, places, strict=True)
+        ]
+        self._tail.add(records)
+        self._waiters.wake({record.partition: record.offset + 1 for record in records})
         return positions
 
     async def _write(self, transaction: Callable[[Storage], R]) -> R:
@@ -219,10 +230,11 @@ class SqliteLog:
         """Look for other processes' appends as long as somebody waits."""
         seen = -1
         try:
-            while partitions := self._waiters.partitions():
+            while self._waiters.any_wait:
                 version = await self._read(Storage.data_version)
                 if version != seen:
-                    self._waiters.wake(await self._read(lambda storage: storage.ends(partitions)))
+                    # Of all partitions: a reader of any may come and wait without a look of its own.
+                    self._waiters.wake(await self._read(lambda storage: storage.ends(range(self.partitions))))
                     seen = version
                 await asyncio.sleep(_POLL_S)
         finally:

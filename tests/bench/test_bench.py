@@ -56,7 +56,9 @@ async def test_the_fold_is_measured_over_all_records_of_the_log(tmp_path: Path) 
     assert sum(int(row[1]) for row in types.rows) <= 1500
 
 
-@pytest.mark.parametrize("part", [*USUAL, "scale"])
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=pytest.mark.integration if part == "kafka" else ()) for part in [*USUAL, "scale"]]
+)
 def test_each_part_runs_and_prints_its_figures_as_json(part: str, tmp_path: Path) -> None:
     sizes = ["--cliques", "2", "--nodes", "3", "--fold-records", "400", "--restart-records", "400"]
     sizes += ["--formation-nodes", "90"]

@@ -25,6 +25,11 @@ async def answer(*arguments: str | Path, code: int, prefix: tuple[str, ...] = ()
 
     Raises AssertionError if it ends otherwise, says more than one sentence, or shows a traceback.
     """
+    return sentence_of(await output(*arguments, code=code, prefix=prefix), code, code)
+
+
+async def output(*arguments: str | Path, code: int, prefix: tuple[str, ...] = ()) -> str:
+    """Run `cliquelog` until it ends with this exit code and give all that it says."""
     environment = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "CLIQUELOG_LOG")}
     process = await asyncio.create_subprocess_exec(
         *prefix,
@@ -34,12 +39,13 @@ async def answer(*arguments: str | Path, code: int, prefix: tuple[str, ...] = ()
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+        said, _ = await asyncio.wait_for(process.communicate(), DEADLINE_S)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return sentence_of(output.decode(), process.returncode, code)
+    assert process.returncode == code, f"exit code {process.returncode}, not {code}: {said.decode()}"
+    return said.decode()
 
 
 def sentence_of(output: str, returned: int | None, code: int) -> str:

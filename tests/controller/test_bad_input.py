@@ -191,7 +191,7 @@ def test_the_longest_and_the_shortest_names_are_taken(log: Path) -> None:
 # --- the log ---
 
 
-@pytest.mark.parametrize("place", ["log.sqlite", "kafka:9092", "sqlite:", "SQLITE:x", ""])
+@pytest.mark.parametrize("place", ["log.sqlite", "redis:9092", "sqlite:", "SQLITE:x", ""])
 async def test_a_place_that_names_no_log_is_answered_with_the_form(nowhere: Path, place: str) -> None:
     for said in (await refused_run(place, nowhere, code=LOG), await answer("verify", place, code=LOG)):
         assert said.startswith(f"{place!r} does not name a log: write sqlite:PATH")

@@ -25,7 +25,7 @@ def test_a_node_moves_to_the_clique_that_its_daemon_says_and_stays_there_while_t
     assert cliques(normaliser.observe(labelled(1, LABEL))) == {LABEL: "here"}
     assert cliques(normaliser.observe(daemon(2, ""))) == {}
     assert cliques(normaliser.observe(daemon(3, FABRIC))) == {LABEL: "gone", FABRIC: "here"}
-    assert cliques(normaliser.observe(labelled(4, LABEL))) == {}, "a heartbeat is no new word on the clique"
+    assert cliques(normaliser.observe(labelled(4, LABEL))) == {FABRIC: "here"}, "the label is no new word on the clique"
 
 
 def test_a_label_that_comes_after_the_daemon_said_another_clique_changes_nothing() -> None:

@@ -1,6 +1,7 @@
 """One partition's consumer: restoring, arbitrating, acting, and a log that fails."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -12,7 +13,7 @@ from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
 from eventlog import codec
 from eventlog.codec import UndecodableRecord
 from eventlog.events import AnyEvent, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
-from eventlog.log import AppendOutcomeUnknown, EventLog, LogError, LogUnavailable, OffsetOutOfRange
+from eventlog.log import AppendOutcomeUnknown, EventLog, LogError, LogUnavailable, LogUnreadable, OffsetOutOfRange
 from eventlog.memory import MemoryLog, MemorySnapshots
 from eventlog.record import Entry, Headers, Position, Record
 from kube.clock import SystemClock
@@ -53,6 +54,7 @@ class TroubledLog:
         self.readable = asyncio.Event()
         self.readable.set()
         self.beginning = 0
+        self.unreadable = 0
         self.topic = self._log.topic
         self.partitions = 1
 
@@ -67,6 +69,9 @@ class TroubledLog:
     async def read(self, partition: int, offset: int, *, limit: int, timeout_s: float) -> Sequence[Record]:
         if offset < self.beginning:
             raise OffsetOutOfRange(f"partition {partition} begins at offset {self.beginning}, {offset} was asked for")
+        if self.unreadable:
+            self.unreadable -= 1
+            raise LogUnavailable("no broker answers")
         if not self.readable.is_set():
             await asyncio.sleep(min(timeout_s, 0.001))
             return []
@@ -85,7 +90,9 @@ class TroubledLog:
 class Instance:
     """A consumer of partition 0 with what it counts, saves and wants."""
 
-    def __init__(self, log: EventLog, identity: str, snapshots: MemorySnapshots) -> None:
+    def __init__(
+        self, log: EventLog, identity: str, snapshots: MemorySnapshots, config: ConsumerConfig = CONFIG
+    ) -> None:
         self.counts = Counts()
         self.wanted: dict[str, Mapping[Target, AnyEffect]] = {}
         self.positions: list[str] = []
@@ -99,7 +106,7 @@ class Instance:
             appender=self.appender,
             want=self._want,
             settings=SETTINGS,
-            config=CONFIG,
+            config=config,
             metrics=self.counts,
             logger=logger,
         )
@@ -185,6 +192,35 @@ async def test_a_snapshot_and_the_rest_give_the_same_state_as_the_whole_log() ->
     assert second.consumer.next_offset == fold.next_offset
     assert digest([second.consumer._fold]) == digest([fold])
     assert second.consumer._fold.head == fold.head
+
+
+async def test_a_large_state_is_saved_more_rarely_so_that_what_is_written_grows_as_the_log_does() -> None:
+    class Counted(MemorySnapshots):
+        saved: list[tuple[int, int]]
+
+        async def save(self, partition: int, next_offset: int, state: bytes) -> None:
+            self.saved.append((next_offset, len(state)))
+            await super().save(partition, next_offset, state)
+
+    log, snapshots = MemoryLog(partitions=1), Counted()
+    snapshots.saved = []
+    await a_domain(log)
+    config = ConsumerConfig(batch=5, poll_s=0.05, snapshot_records=5, snapshot_bytes=100)
+    instance = Instance(log, "a", snapshots, config)
+    async with instance.running():
+        for first in range(0, 400, 20):
+            await append(log, *nodes(first + 20, first=first))
+            end = await log.end_offset(0)
+            await eventually(lambda end=end: instance.consumer.next_offset >= end)
+    assert len(snapshots.saved) > 3
+    distances = []
+    for (before, size), (offset, _) in itertools.pairwise(snapshots.saved):
+        distances.append(offset - before)
+        assert distances[-1] >= max(5, size // 100)
+    assert distances[-1] > 2 * distances[0]
+    restarted = Instance(log, "a", snapshots, config)
+    await restarted.consumer.restore()
+    assert restarted.consumer._snapshot_distance == snapshots.saved[-1][1] // 100
 
 
 async def test_a_snapshot_of_another_form_costs_only_time() -> None:
@@ -319,6 +355,30 @@ async def test_a_log_that_begins_above_the_snapshot_is_refused() -> None:
     log.beginning = 4
     with pytest.raises(OffsetOutOfRange, match="begins at offset 4, 2 was asked for"):
         await Instance(log, "a", snapshots).consumer.restore()
+
+
+async def test_a_log_whose_first_records_are_gone_is_refused_where_no_snapshot_holds_what_they_said() -> None:
+    log = TroubledLog()
+    await a_domain(log)
+    await append(log, *nodes(5))
+    log.beginning = 4
+    with pytest.raises(LogUnreadable, match=r"the records below offset 4 are gone, .* or start with a new log"):
+        await Instance(log, "a", MemorySnapshots()).consumer.restore()
+
+
+async def test_a_log_that_cannot_be_read_now_is_waited_for_and_told_as_trouble_meanwhile() -> None:
+    log = TroubledLog()
+    await a_domain(log)
+    instance = Instance(log, "a", MemorySnapshots())
+    with capture_logs() as lines:
+        async with instance.running():
+            log.unreadable = 10_000
+            await eventually(lambda: instance.consumer.trouble == "no broker answers")
+            log.unreadable = 0
+            await append(log, *nodes(3))
+            await eventually(lambda: len(instance.rows) == 3)
+    assert [line["event"] for line in lines].count("log not readable") == 1
+    assert instance.consumer.trouble is None
 
 
 async def test_a_snapshot_that_goes_beyond_its_log_is_refused() -> None:

@@ -10,7 +10,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from controller.consumer import Appender
-from controller.ingest import Ingest
+from controller.ingest import GATHER_S, Ingest
 from controller.normaliser import Normaliser
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcSeen, ClaimTemplateGone, ClaimTemplateSeen, DomainSeen
@@ -34,10 +34,12 @@ class GatedLog(MemoryLog):
     def __init__(self) -> None:
         super().__init__(partitions=1)
         self.is_open = True
+        self.appended: list[Sequence[Entry]] = []
 
     async def append(self, entries: Sequence[Entry]) -> Sequence[Position]:
         if not self.is_open:
             raise LogUnavailable("the disk is full")
+        self.appended.append(entries)
         return await super().append(entries)
 
     async def events(self) -> list[AnyEvent]:
@@ -53,7 +55,7 @@ def log() -> GatedLog:
 async def ingest(log: GatedLog) -> AsyncIterator[Ingest]:
     logger = structlog.get_logger()
     appender = Appender(log, SystemClock(), "a", Counts(), logger, retry_s=0.001)
-    ingest = Ingest(Normaliser(), appender, logger)
+    ingest = Ingest(Normaliser(), appender, SystemClock(), logger)
     task = asyncio.create_task(ingest.run())
     yield ingest
     task.cancel()
@@ -137,3 +139,36 @@ async def test_a_template_in_the_way_that_made_room_for_another_is_gone(ingest: 
         (ClaimTemplateSeen, "t-2"),
         (ClaimTemplateGone, "t-2"),
     ]
+
+
+class StoppedClock(SystemClock):
+    """A clock that stands still; who sleeps is woken by `go_on`."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return 100.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await self.go_on.wait()
+
+
+async def test_what_comes_soon_after_an_append_waits_for_company_and_the_first_does_not(log: GatedLog) -> None:
+    logger, clock = structlog.get_logger(), StoppedClock()
+    ingest = Ingest(Normaliser(), Appender(log, clock, "a", Counts(), logger, retry_s=0.001), clock, logger)
+    task = asyncio.create_task(ingest.run())
+    await a_domain_that_wants_the_template(ingest, "d0")
+    await eventually(lambda: ingest.ends == {0: 1})
+    assert clock.slept == []
+    await a_domain_that_wants_the_template(ingest, "d1")
+    await eventually(lambda: clock.slept == [pytest.approx(GATHER_S)])
+    await a_domain_that_wants_the_template(ingest, "d2")
+    clock.go_on.set()
+    await eventually(lambda: ingest.ends == {0: 3})
+    assert [len(appended) for appended in log.appended] == [1, 2]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -249,6 +249,16 @@ def test_a_live_read_does_not_bring_back_what_is_gone() -> None:
     assert OTHER not in told.aggregates
 
 
+def test_a_live_read_of_a_node_is_recorded_for_its_version_alone() -> None:
+    told = Told()
+    told.see(names.NODES, node(101, domain="d1"))
+    told.live_read(node(105, domain="d1"))
+    recorded = told.recorded()
+    assert {key for key, _ in recorded} == {CLIQUE, "d1"}
+    assert {event.resource_version for _, event in recorded if isinstance(event, NodeSeen)} == {105}
+    assert told.see(names.NODES, node(106, domain="d1")) == [], "a heartbeat in the watch is not"
+
+
 def test_a_deletion_that_is_older_than_what_is_known_tells_nothing() -> None:
     told = Told()
     told.live_read(node(105, domain="d1"))

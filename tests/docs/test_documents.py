@@ -3,6 +3,7 @@
 import itertools
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -36,10 +37,14 @@ def test_every_command_line_in_the_documents_is_of_a_kind_that_is_checked() -> N
 
 @pytest.mark.parametrize(("document", "line"), command_lines("cliquelog"))
 def test_every_cliquelog_line_parses(document: str, line: str) -> None:
-    name, *arguments = shlex.split(line, comments=True)[1:]
-    command = main.commands[name]
-
-    context = command.make_context(name, list(arguments), parent=click.Context(main, info_name="cliquelog"))
+    arguments = shlex.split(line, comments=True)[1:]
+    command: click.Command = main
+    context = click.Context(main, info_name="cliquelog")
+    while isinstance(command, click.Group):
+        name = arguments.pop(0)
+        command = command.commands[name]
+        if not isinstance(command, click.Group):
+            context = command.make_context(name, arguments, parent=context)
 
     assert context.params, document
 
@@ -65,8 +70,15 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
             assert (document.parent / target).exists(), target
 
 
+def every_command(group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        yield name, command
+        if isinstance(command, click.Group):
+            yield from every_command(command)
+
+
 def test_every_command_and_option_has_help() -> None:
-    for name, command in main.commands.items():
+    for name, command in every_command(main):
         assert command.help, name
         for parameter in command.params:
             if isinstance(parameter, click.Option) and not parameter.is_eager:

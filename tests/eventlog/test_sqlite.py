@@ -10,8 +10,9 @@ import pytest
 
 from eventlog.log import InvalidRequest, LogUnavailable, LogUnreadable
 from eventlog.partitioner import partition_for
-from eventlog.record import Entry
+from eventlog.record import Entry, Record
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
+from eventlog.sqlite.tail import LIMIT
 
 Make = Callable[..., Entry]
 Fill = Callable[..., Awaitable[None]]
@@ -109,9 +110,37 @@ async def test_a_reader_sees_new_headers_that_another_opener_brought(tmp_path: P
     await ours.append([entry(controller="one")])
     assert len(await ours.read(0, 0, limit=9, timeout_s=0)) == 1
     await theirs.append([entry(controller="two")])
-    assert [record.headers.controller for record in await ours.read(0, 0, limit=9, timeout_s=0)] == ["one", "two"]
+    assert [record.headers.controller for record in await ours.read(0, 1, limit=9, timeout_s=0)] == ["two"]
     await ours.close()
     await theirs.close()
+
+
+async def test_an_appender_reads_the_records_that_another_opener_reads_from_the_file(
+    tmp_path: Path, entry: Make
+) -> None:
+    """Its own come from memory, in part: others wrote in between, and the oldest are kept no more."""
+    ours, theirs, reader = [await SqliteLog.open(tmp_path / "log.sqlite", partitions=1) for _ in range(3)]
+    for turn in range(8):
+        for log, count in ((ours, 150), (theirs, turn % 3)):
+            await log.append([entry(value=b"%d %d" % (turn, number)) for number in range(count)])
+    await ours.append([entry(value=b"%d" % number) for number in range(LIMIT + 1)])
+    end = await reader.end_offset(0)
+    stored = await all_records(reader, end)
+    assert [record.offset for record in stored] == list(range(end))
+    assert await all_records(ours, end) == stored
+    assert await all_records(theirs, end) == stored
+    for log in (ours, theirs, reader):
+        await log.close()
+
+
+async def all_records(log: SqliteLog, end: int) -> list[Record]:
+    """Read as a consumer does, each time from after what it has; a read may give less than there is."""
+    records: list[Record] = []
+    while len(records) < end:
+        more = await log.read(0, len(records), limit=70, timeout_s=0)
+        assert more
+        records.extend(more)
+    return records
 
 
 async def test_a_log_is_read_for_audit_while_a_writer_is_at_work_and_cannot_be_changed(

@@ -22,15 +22,20 @@ ENDS_S = 30.0
 class Controller:
     """One controller process on a sandbox."""
 
-    def __init__(self, sandbox: Sandbox, log: Path, *options: str, prefix: Sequence[str] = ()) -> None:
-        """`prefix` is a command that runs the controller, such as one that mounts something for it."""
+    def __init__(
+        self, sandbox: Sandbox, log: Path, *options: str, prefix: Sequence[str] = (), place: str | None = None
+    ) -> None:
+        """`prefix` is a command that runs the controller, such as one that mounts something for it.
+
+        `log` is the path of its log; where `place` names one elsewhere, only its output lies beside that path.
+        """
         self._port = 0
         self.log = log
         self.output = log.with_name(f"{log.name}.{uuid.uuid4().hex[:8]}.log")
         kubeconfig = sandbox.controller_kubeconfig()
         self._command = [
             *prefix,
-            *(sys.executable, "-m", "controller", "run", "--log", f"sqlite:{log}"),
+            *(sys.executable, "-m", "controller", "run", "--log", place or f"sqlite:{log}"),
             *("--kubeconfig", str(kubeconfig), "--namespace", sandbox.driver_namespace),
             *("--image-name", "example.invalid/daemon", "--daemons", "cliquelog"),
             *options,

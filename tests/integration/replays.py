@@ -4,8 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
+from controller import places
 from eventlog.events import AnyEvent, CdcSeen
-from eventlog.sqlite import SqliteLog
+from eventlog.log import EventLog
 from projections.clique import CliqueState
 from projections.desired import desired_rows
 from projections.partition import PartitionFold
@@ -23,10 +24,10 @@ class Replay:
         self.events: dict[str, list[AnyEvent]] = {}
 
     @classmethod
-    async def of(cls, path: Path) -> "Replay":
-        """Read the log at `path`, without writing, and without its snapshots."""
+    async def of(cls, log_at: Path | str) -> "Replay":
+        """Read the log in a file or at a place, without writing, and without its snapshots."""
         replay = cls()
-        log = await SqliteLog.open_readonly(path)
+        log, _ = await places.open_readonly(_place(log_at))
         try:
             for partition in range(log.partitions):
                 await replay._fold(log, partition)
@@ -34,7 +35,7 @@ class Replay:
             await log.close()
         return replay
 
-    async def _fold(self, log: SqliteLog, partition: int) -> None:
+    async def _fold(self, log: EventLog, partition: int) -> None:
         assert await log.beginning_offset(partition) == 0
         fold = PartitionFold()
         end = await log.end_offset(partition)
@@ -80,10 +81,14 @@ def by_node(rows: Rows) -> dict[str, list[Object]]:
     return {clique: sorted(found, key=lambda row: str(row["nodeName"])) for clique, found in rows.items()}
 
 
-async def verify(path: Path) -> tuple[int, str]:
+def _place(log_at: Path | str) -> str:
+    return log_at if isinstance(log_at, str) else f"sqlite:{log_at}"
+
+
+async def verify(log_at: Path | str) -> tuple[int, str]:
     """Run `cliquelog verify` on the log and give its exit code and output."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controller", "verify", f"sqlite:{path}"),
+        *(sys.executable, "-m", "controller", "verify", _place(log_at)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

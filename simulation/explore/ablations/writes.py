@@ -112,7 +112,6 @@ ABLATIONS = (
         "deletions state no UID",
         "rule 3: a late deletion takes a successor of the same name",
         (Swap(Api, "delete", _state_no_uid),),
-        "nothing: it is too rare here that a deletion takes effect after its name was given to another object",
     ),
     Ablation(
         "unlabel-precondition",

@@ -2,7 +2,8 @@
 
 A seed gives another run whenever the workload or the faults change. So a bug carries its plan, made smaller, and the
 rates of the faults that it needs. The mend is named as an ablation: with it the run is right, without it the same rule
-breaks again. An entry that could not fail any more would prove nothing, and its test says so.
+breaks again in one of `TURNS` schedules (which one, changes with the product). An entry that could not fail any more
+would prove nothing, and its test says so.
 """
 
 from pathlib import Path
@@ -13,6 +14,8 @@ from simulation.explore.run import Options, Verdict, explore
 from simulation.explore.scenario import Plan
 
 PLACE = Path(__file__).parent
+TURNS = 200
+"""Schedules of a bug's plan within which it is found again without its mend."""
 
 
 class Bug(msgspec.Struct, frozen=True):
@@ -31,6 +34,6 @@ def bugs() -> dict[str, Bug]:
     return {path.stem: msgspec.json.decode(path.read_bytes(), type=Bug) for path in sorted(PLACE.glob("*.json"))}
 
 
-def replay(bug: Bug, *, mended: bool) -> Verdict:
-    """Run the bug's plan again, with its mend or without."""
-    return explore(bug.seed, Options(ablation="" if mended else bug.mend, plan=bug.plan, rates=bug.rates))
+def replay(bug: Bug, *, mended: bool, turn: int = 0) -> Verdict:
+    """Run the bug's plan again, with its mend or without; each turn is another schedule of the same plan."""
+    return explore(bug.seed + turn, Options(ablation="" if mended else bug.mend, plan=bug.plan, rates=bug.rates))
