@@ -9,13 +9,16 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, fold, kafka, negotiate, restart
+from bench import append, effects, fold, kafka, negotiate, pace, restart, scale, strategies
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
-PARTS = ("append", "fold", "restart", "effects", "negotiate", "kafka")
+USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
+PARTS = (*USUAL, "pace", "scale", "strategies")
+LARGEST = {"negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
+"""Nodes of the largest formation, where no other number is given."""
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -26,7 +29,8 @@ class Sizes(msgspec.Struct, frozen=True):
     restart_records: int
     snapshot_records: int
     seconds: float
-    formation_nodes: int
+    formation_nodes: int | None
+    chart: Path | None
 
 
 @click.command()
@@ -47,10 +51,13 @@ class Sizes(msgspec.Struct, frozen=True):
 )
 @click.option(
     "--formation-nodes",
-    type=click.IntRange(90),
-    default=1_008,
-    show_default=True,
-    help="The largest formation of negotiate; 5040 takes minutes.",
+    type=click.IntRange(36),
+    help=f"The largest formation [{', '.join(f'{part} {nodes}' for part, nodes in LARGEST.items())}].",
+)
+@click.option(
+    "--chart",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where pace draws its curve, as SVG [nowhere].",
 )
 @click.option(
     "--folder",
@@ -67,17 +74,19 @@ def main(
     restart_records: int,
     snapshot_records: int,
     seconds: float,
-    formation_nodes: int,
+    formation_nodes: int | None,
+    chart: Path | None,
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS (default: all): append, fold, restart, effects, negotiate, kafka."""
-    sizes = Sizes(Shape(cliques, nodes), fold_records, restart_records, snapshot_records, seconds, formation_nodes)
+    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), pace, scale, strategies."""
+    shape = Shape(cliques, nodes)
+    sizes = Sizes(shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, chart)
     machine = describe(folder)
     if not as_json:
         click.echo(machine)
     tables: list[Table] = []
-    for part in parts or PARTS:
+    for part in parts or USUAL:
         with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as made:
             for table in _tables(part, Path(made), sizes):
                 tables.append(table)
@@ -88,10 +97,19 @@ def main(
 
 
 def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
-    # On virtual time, so on an event loop of its own.
-    return (
-        negotiate.measure(sizes.formation_nodes) if part == "negotiate" else asyncio.run(_measure(part, folder, sizes))
-    )
+    largest = sizes.formation_nodes or LARGEST.get(part, 0)
+    match part:
+        # These have event loops of their own, on virtual time, or processes.
+        case "negotiate":
+            return negotiate.measure(largest)
+        case "pace":
+            return pace.measure(largest, folder, sizes.chart)
+        case "scale":
+            return scale.measure(largest, folder)
+        case "strategies":
+            return strategies.measure(largest, folder)
+        case _:
+            return asyncio.run(_measure(part, folder, sizes))
 
 
 async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:

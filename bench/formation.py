@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from bench.limited import LimitedClient
+from bench.load import Load
 from kube import names
 from kube.client import Resource
 from kube.clock import Clock
@@ -113,20 +114,20 @@ class Formation:
         self._store = Store(KINDS, WITH_STATUS, clock, lambda: next(uids))
         self._capacity = Capacity(plan.limits, clock)
         self._seen = Seen(clock, plan.shape.rows)
-        self._kubelets: asyncio.Queue[None] = asyncio.Queue()
+        self._load = Load(self._capacity, plan.costs, readers=False)
 
     async def run(self, make: MakeStrategy) -> Outcome:
         """Let the cluster form."""
         plan, clock = self._plan, self._clock
         timing = Timing(created=(0.0, 0.0), bound=(0.0, 0.0), address=plan.shape.address_s, ready=(1.0, 1.0))
         cluster = Cluster(self._store, clock, self._rng, timing)
-        for listener in (self._seen.observe, self._load):
+        for listener in (self._seen.observe, self._load.observe):
             self._store.subscribe(listener)
         client = LimitedClient(SimulatedClient(Api(self._store)), self._capacity, plan.costs, clock)
         strategy = make(clock, cluster.clique_of, lambda: self._capacity.work(plan.costs.delivery_s), plan.seed)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in (cluster.run(), self._work_for_kubelets(group))]
-            tasks.append(group.create_task(_forever(strategy, client)))
+            parts = (cluster.run(), self._load.run(), _forever(strategy, client))
+            tasks = [group.create_task(one) for one in parts]
             self._store.create(names.DAEMON_SETS, NAMESPACE, _daemon_set())
             for number in range(plan.shape.cliques):
                 group.create_task(self._join(cluster, number))
@@ -150,21 +151,6 @@ class Formation:
         for node in nodes:
             cluster.join(node, DOMAIN)
             await self._clock.sleep(shape.join_s / len(nodes))
-
-    def _load(self, resource: Resource, change: Change) -> None:
-        """Let a pod's creation, IP and readiness cost the server what they cost it when others write them.
-
-        The cluster writes to the store directly. The label of the clique is written by the daemon, as a request.
-        """
-        if resource == names.PODS and change.before is not None and change.after is not None:
-            labels = [thing["metadata"].get("labels") for thing in (change.before, change.after)]
-            if labels[0] == labels[1]:
-                self._kubelets.put_nowait(None)
-
-    async def _work_for_kubelets(self, group: asyncio.TaskGroup) -> None:
-        while True:
-            await self._kubelets.get()
-            group.create_task(self._capacity.work(self._plan.costs.kubelet_s))
 
 
 async def _forever(strategy: Strategy, client: LimitedClient) -> None:

@@ -1,5 +1,6 @@
 """Who gives the daemons of a simulated cluster their rows: our controller, or a strategy to compare with it."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -9,8 +10,8 @@ import click
 from controller.child import Controller, Usage, environment_without
 from controller.manifests import DaemonDeployment, daemon_set
 from controller.run_command import run
+from kube.client import KubeClient
 from kube.names import DAEMON_SETS
-from kube.transport import connect
 from simulation.central_queue import CentralQueue, CentralSettings
 from simulation.negotiating_daemon import DaemonSettings
 from simulation.negotiation import Negotiation
@@ -81,14 +82,14 @@ class Ours:
 
 
 class Others:
-    """A simulated strategy, in this process, over HTTP too. Who is simulated there makes no DaemonSet."""
+    """A simulated strategy, in this process. Who is simulated there makes no DaemonSet."""
 
-    def __init__(self, name: str, world: World, kubeconfig: str) -> None:
-        """`name` is one of STRATEGIES, but for ours."""
+    def __init__(self, name: str, world: World, connect: Callable[[], Awaitable[KubeClient]]) -> None:
+        """`name` is one of STRATEGIES, but for ours; `connect` gives its client."""
         self.usage = Usage(0.0, 0)
         self._strategy = _strategy(name, world)
         self._world = world
-        self._kubeconfig = kubeconfig
+        self._connect = connect
 
     async def __aenter__(self) -> Self:
         """Do nothing yet."""
@@ -101,7 +102,7 @@ class Others:
 
     async def watch(self) -> None:
         """Give rows until cancelled."""
-        client = await connect(self._kubeconfig, None)
+        client = await self._connect()
         try:
             await self._strategy.run(client)
         finally:

@@ -39,6 +39,11 @@ T = TypeVar("T")
     help="Seconds within which the nodes join.",
 )
 @click.option(
+    "--wave",
+    type=click.IntRange(1),
+    help="So many nodes join in random order, then the next ones [all: the cliques fill side by side].",
+)
+@click.option(
     "--strategy",
     type=click.Choice(STRATEGIES),
     default="cliquelog",
@@ -49,7 +54,15 @@ T = TypeVar("T")
 @click.option("--log", "log", help="Where the event log is made: sqlite:PATH [in a new temporary folder].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def simulate(
-    nodes: int, clique_size: int, seed: int, window_s: float, strategy: str, log: str | None, *, as_json: bool
+    nodes: int,
+    clique_size: int,
+    seed: int,
+    window_s: float,
+    wave: int | None,
+    strategy: str,
+    log: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Form a ComputeDomain on a simulated cluster.
 
@@ -70,7 +83,7 @@ def simulate(
         raise exits.Failure(f"standard output is closed; {mend}", exits.CONFIGURATION)
     folder = _temporary_folder()
     place = f"sqlite:{folder / 'log.sqlite'}" if ours and log is None else log
-    job = Job(Plan(nodes, clique_size, seed, window_s), strategy, place, folder)
+    job = Job(Plan(nodes, clique_size, seed, window_s, wave or nodes), strategy, place, folder)
     with _tidying(job, folder_holds_log=ours and log is None):
         console = consoles(as_json=as_json)
         try:

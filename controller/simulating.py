@@ -17,9 +17,12 @@ from controller.child import Usage
 from controller.exits import LOG, Failure
 from controller.replaying import Replay, replay
 from controller.sides import Others, Ours, Side
+from kube.clock import SystemClock
+from kube.transport import connect
 from simulation.capacity import Limits
 from simulation.formation import Plan
 from simulation.serving import kubeconfig, serving
+from simulation.timing import Timing
 from simulation.world import State, World
 
 STALLED_S = 60.0
@@ -74,15 +77,15 @@ async def simulate(job: Job, show: Show) -> Outcome:
     """Carry the job out. Raises Failure, LogError."""
     if job.log is not None:
         await _refuse_used_log(job.log)
-    world = World(job.plan, Limits())
+    world = World(job.plan, Limits(), SystemClock(), Timing())
     own = time.process_time()
     async with serving(world.application()) as server:
         job.kubeconfig.write_bytes(kubeconfig(server))
         side = _side(job, world)
-        async with side, _ending_together(world.cluster.run(), world.lag.run(), side.watch()):
-            seconds = await _form(world, side, show)
+        async with side, ending_together(world.cluster.run(), world.lag.run(), side.watch()):
+            seconds = await form(world, side, show, STALLED_S)
             if job.log is not None:
-                await _touch(world)
+                await touch(world)
     own = time.process_time() - own
     replayed = None if job.log is None else await _replay(job.log)
     log_bytes = 0 if job.log is None else places.size_bytes(job.log)
@@ -91,7 +94,7 @@ async def simulate(job: Job, show: Show) -> Outcome:
 
 def _side(job: Job, world: World) -> Side:
     if job.log is None:
-        return Others(job.strategy, world, str(job.kubeconfig))
+        return Others(job.strategy, world, lambda: connect(str(job.kubeconfig), None))
     return Ours(job.log, str(job.kubeconfig), job.controller_log)
 
 
@@ -118,7 +121,7 @@ async def _refuse_used_log(place: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _ending_together(*parts: Coroutine[None, None, None]) -> AsyncIterator[None]:
+async def ending_together(*parts: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """Run the parts meanwhile; if one fails, the inside is cancelled, and what failed is raised."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part) for part in parts]
@@ -129,13 +132,16 @@ async def _ending_together(*parts: Coroutine[None, None, None]) -> AsyncIterator
                 task.cancel()
 
 
-async def _form(world: World, side: Side, show: Show) -> float:
-    """Form the domain; give how many seconds it took from its creation to the last row Ready."""
+async def form(world: World, side: Side, show: Show, patience_s: float) -> float:
+    """Form the domain; give how many seconds it took from its creation to the last row Ready.
+
+    It is given up when nothing was written for `patience_s`.
+    """
     domain, began = world.formation.create_domain(), world.clock.monotonic()
     side.domain_created(domain)
     async with asyncio.TaskGroup() as group:
         joining = group.create_task(world.formation.join(domain))
-        while world.meter.rows_ready < world.plan.nodes and not (joining.done() and world.idle_s() > STALLED_S):
+        while world.meter.rows_ready < world.plan.nodes and not (joining.done() and world.idle_s() > patience_s):
             show(world.state(began))
             await world.clock.sleep(POLL_S)
     show(world.state(began))
@@ -143,7 +149,7 @@ async def _form(world: World, side: Side, show: Show) -> float:
     return world.meter.finished_at - began
 
 
-async def _touch(world: World) -> None:
+async def touch(world: World) -> None:
     """Restart single daemons of quiet cliques: each changes its address and later its readiness."""
     meter, machines = world.form_no_more(), world.plan.machines()
     one_of_each = list({clique: node for node, clique in machines.items()}.values())
@@ -157,5 +163,5 @@ async def _touch(world: World) -> None:
 
 
 async def _settle(world: World) -> None:
-    while (left := SETTLED_S - world.idle_s()) > 0:
-        await world.clock.sleep(left)
+    while world.idle_s() < SETTLED_S:
+        await world.clock.sleep(POLL_S)

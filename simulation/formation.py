@@ -2,6 +2,7 @@
 
 The machines are there before; they join at even distances, in an order from the seed, so that the cliques fill side by
 side, as those of a large job do (the schedule that the peer was measured with). A clique that is not full comes last.
+Or they join in waves, so that each clique fills as fast in a large domain as in a small one at the same rate.
 """
 
 import random
@@ -19,12 +20,16 @@ CLUSTER_UUID = "7b0a3c52-5d3e-4f0c-9c1e-3f1f6f5b2a11"
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How many nodes form the domain, how many of them are one clique, and within how many seconds they join."""
+    """How many nodes form the domain, how many of them are one clique, and within how many seconds they join.
+
+    `wave`: so many of them join in random order, then the next ones, and so on.
+    """
 
     nodes: int
     clique_size: int
     seed: int
     window_s: float
+    wave: int
 
     @property
     def cliques(self) -> int:
@@ -39,6 +44,16 @@ class Plan(msgspec.Struct, frozen=True):
             )
             for number in range(self.nodes)
         }
+
+    def arrivals(self) -> list[str]:
+        """Give the nodes' names in the order in which they join."""
+        rng = random.Random(f"{self.seed}/arrivals")  # noqa: S311 - what makes it repeatable
+        machines, order = list(self.machines()), list[str]()
+        for begin in range(0, len(machines), self.wave):
+            coming = machines[begin : begin + self.wave]
+            rng.shuffle(coming)
+            order += coming
+        return order
 
     def sizes(self) -> Counter[str]:
         """Give the number of nodes by clique ID."""
@@ -71,8 +86,7 @@ class Formation:
 
     async def join(self, domain: str) -> None:
         """Let all nodes join the domain (its UID); returns when the last one has."""
-        order = list(self._machines)
-        random.Random(f"{self._plan.seed}/arrivals").shuffle(order)  # noqa: S311 - what makes it repeatable
+        order = self._plan.arrivals()
         began = self._clock.monotonic()
         for number, name in enumerate(order):
             due = began + self._plan.window_s * number / len(order)

@@ -1,4 +1,4 @@
-"""A simulated cluster that is measured, in real time: API server, stand-ins, meter, and the workload's machines."""
+"""A simulated cluster that is measured: API server, stand-ins, meter, and the workload's machines."""
 
 import random
 import uuid
@@ -9,7 +9,7 @@ from aiohttp import web
 
 from kube import names
 from kube.client import Resource
-from kube.clock import SystemClock
+from kube.clock import Clock
 from simulation.api import Api
 from simulation.apiserver import application
 from simulation.capacity import Capacity, Limits, middleware
@@ -53,15 +53,15 @@ class State(msgspec.Struct, frozen=True):
 class World:
     """The cluster of one plan, with its machines; nobody has joined yet."""
 
-    def __init__(self, plan: Plan, limits: Limits) -> None:
+    def __init__(self, plan: Plan, limits: Limits, clock: Clock, timing: Timing) -> None:
         """`limits` are the server's, which takes the time for a request that a real one does (`simulation.costs`)."""
         self.plan = plan
-        self.clock = SystemClock()
+        self.clock = clock
         uids = random.Random(f"{plan.seed}/uids")  # noqa: S311 - what makes it repeatable
         rng = random.Random(f"{plan.seed}/cluster")  # noqa: S311 - as above
         self.store = Store(KINDS, WITH_STATUS, self.clock, lambda: str(uuid.UUID(int=uids.getrandbits(128), version=4)))
         self.store.guard(load(CRDS).admit)
-        self.cluster = Cluster(self.store, self.clock, rng, Timing())
+        self.cluster = Cluster(self.store, self.clock, rng, timing)
         self.formation = Formation(plan, self.store, self.cluster, self.clock)
         self.capacity = Capacity(limits, self.clock)
         self.costs = Costs()
@@ -71,7 +71,7 @@ class World:
         self.afterwards: Meter | None = None
         """Of what came after it, once `form_no_more` was called."""
         self.lag = LoopLag(self.clock)
-        self._api = Api(self.store)
+        self.api = Api(self.store)
         self._sizes = plan.sizes()
         self._changed_at = self.clock.monotonic()
         self.formation.register()
@@ -79,7 +79,7 @@ class World:
 
     def application(self) -> web.Application:
         """Give the API server."""
-        return application(self._api, self.answers.middleware(), middleware(self.capacity, self.costs))
+        return application(self.api, self.answers.middleware(), middleware(self.capacity, self.costs))
 
     def _observe(self, resource: Resource, change: Change) -> None:
         self._changed_at = self.clock.monotonic()

@@ -288,7 +288,8 @@ class _Run:
             everywhere=False,
             workers=4,
             recheck_s=10.0,
-            consumer=ConsumerConfig(snapshot_records=self._plan.snapshot_records),
+            # As often as the plan says, however large the state.
+            consumer=ConsumerConfig(snapshot_records=self._plan.snapshot_records, snapshot_bytes=1_000_000),
         )
         self._trace.note(process.name, f"life {life} begins")
         return Controller(

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench import fold
-from bench.__main__ import PARTS, main
+from bench.__main__ import USUAL, main
 from bench.tables import Table
 from bench.workload import Shape, entries
 from eventlog.codec import decode
@@ -57,7 +57,7 @@ async def test_the_fold_is_measured_over_all_records_of_the_log(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "part", [pytest.param(part, marks=pytest.mark.integration if part == "kafka" else ()) for part in PARTS]
+    "part", [pytest.param(part, marks=pytest.mark.integration if part == "kafka" else ()) for part in [*USUAL, "scale"]]
 )
 def test_each_part_runs_and_prints_its_figures_as_json(part: str, tmp_path: Path) -> None:
     sizes = ["--cliques", "2", "--nodes", "3", "--fold-records", "400", "--restart-records", "400"]

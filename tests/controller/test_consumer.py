@@ -1,6 +1,7 @@
 """One partition's consumer: restoring, arbitrating, acting, and a log that fails."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -89,7 +90,9 @@ class TroubledLog:
 class Instance:
     """A consumer of partition 0 with what it counts, saves and wants."""
 
-    def __init__(self, log: EventLog, identity: str, snapshots: MemorySnapshots) -> None:
+    def __init__(
+        self, log: EventLog, identity: str, snapshots: MemorySnapshots, config: ConsumerConfig = CONFIG
+    ) -> None:
         self.counts = Counts()
         self.wanted: dict[str, Mapping[Target, AnyEffect]] = {}
         self.positions: list[str] = []
@@ -103,7 +106,7 @@ class Instance:
             appender=self.appender,
             want=self._want,
             settings=SETTINGS,
-            config=CONFIG,
+            config=config,
             metrics=self.counts,
             logger=logger,
         )
@@ -189,6 +192,35 @@ async def test_a_snapshot_and_the_rest_give_the_same_state_as_the_whole_log() ->
     assert second.consumer.next_offset == fold.next_offset
     assert digest([second.consumer._fold]) == digest([fold])
     assert second.consumer._fold.head == fold.head
+
+
+async def test_a_large_state_is_saved_more_rarely_so_that_what_is_written_grows_as_the_log_does() -> None:
+    class Counted(MemorySnapshots):
+        saved: list[tuple[int, int]]
+
+        async def save(self, partition: int, next_offset: int, state: bytes) -> None:
+            self.saved.append((next_offset, len(state)))
+            await super().save(partition, next_offset, state)
+
+    log, snapshots = MemoryLog(partitions=1), Counted()
+    snapshots.saved = []
+    await a_domain(log)
+    config = ConsumerConfig(batch=5, poll_s=0.05, snapshot_records=5, snapshot_bytes=100)
+    instance = Instance(log, "a", snapshots, config)
+    async with instance.running():
+        for first in range(0, 400, 20):
+            await append(log, *nodes(first + 20, first=first))
+            end = await log.end_offset(0)
+            await eventually(lambda end=end: instance.consumer.next_offset >= end)
+    assert len(snapshots.saved) > 3
+    distances = []
+    for (before, size), (offset, _) in itertools.pairwise(snapshots.saved):
+        distances.append(offset - before)
+        assert distances[-1] >= max(5, size // 100)
+    assert distances[-1] > 2 * distances[0]
+    restarted = Instance(log, "a", snapshots, config)
+    await restarted.consumer.restore()
+    assert restarted.consumer._snapshot_distance == snapshots.saved[-1][1] // 100
 
 
 async def test_a_snapshot_of_another_form_costs_only_time() -> None:
