@@ -24,7 +24,7 @@ from simulation.client import SimulatedClient
 from simulation.cluster import Cluster
 from simulation.explore import scenario
 from simulation.explore.ablations import applied
-from simulation.explore.checkers import cleanup, history
+from simulation.explore.checkers import cleanup
 from simulation.explore.checkers.decisions import CheckedLog
 from simulation.explore.checkers.facts import FactChecker
 from simulation.explore.checkers.liveness import Changes, missing
@@ -33,6 +33,7 @@ from simulation.explore.checkers.rows import RowChecker
 from simulation.explore.faults import Faults, Latency
 from simulation.explore.faulty_client import FaultyClient
 from simulation.explore.faulty_log import FaultyLog, FaultySnapshots
+from simulation.explore.judgement import Seen, judge
 from simulation.explore.loop import LoopClock, VirtualLoop
 from simulation.explore.process import Process
 from simulation.explore.trace import Trace, follow
@@ -192,7 +193,9 @@ class _Run:
         recovered_s = await self._become_quiet()
         stop.set()
         await self._end(around, controllers)
-        await self._judge(rows)
+        seen = Seen(self._acknowledged, self._logs, self._clients, rows, self._older)
+        for told in await judge(self._log, seen, self._settings):
+            self._violate(told)
         return self._verdict(recovered_s)
 
     def _verdict(self, recovered_s: float) -> Verdict:
@@ -341,40 +344,6 @@ class _Run:
                     self._violate(told)
             await asyncio.sleep(STEP_S)
         return -1.0
-
-    async def _judge(self, rows: RowChecker) -> None:
-        """Replay the log and compare."""
-        records = {
-            partition: await self._log.read(partition, 0, limit=1_000_000, timeout_s=0.0)
-            for partition in range(self._log.partitions)
-        }
-        for acknowledged in self._acknowledged:
-            for told in history.lost(acknowledged, records):
-                self._violate(told)
-        for log in self._logs:
-            for told in log.violations:
-                self._violate(told)
-        suspected = [(one.position, one) for one in rows.suspicions]
-        finalizers = [one for client in self._clients for one in client.finalizers]
-        letting = [(cleanup.position_of(one), one) for one in finalizers if cleanup.lets_go(one)]
-        for place in (place for placed in (rows.writes, letting) for place, _ in placed):
-            if place.partition("/")[0] not in map(str, records):
-                self._violate(f"explanation: a write names {place!r}, which is no place in the log")
-        for partition, its in records.items():
-            claims = history.Claims(
-                self._older.get(partition, []),
-                _of_partition(partition, rows.writes),
-                _of_partition(partition, suspected),
-                _of_partition(partition, letting),
-            )
-            for told in history.unexplained(its, claims, self._settings):
-                self._violate(told)
-
-
-def _of_partition(partition: int, placed: list[tuple[str, T]]) -> list[tuple[int, T]]:
-    """Give those whose place is in the partition, with the place's offset."""
-    prefix = f"{partition}/"
-    return [(int(place.removeprefix(prefix)), one) for place, one in placed if place.startswith(prefix)]
 
 
 def _root(error: BaseException | None) -> BaseException | None:

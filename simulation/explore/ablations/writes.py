@@ -112,8 +112,8 @@ ABLATIONS = (
         "deletions state no UID",
         "rule 3: a late deletion takes a successor of the same name",
         (Swap(Api, "delete", _state_no_uid),),
-        covered="nothing does: a deletion must be late by seconds and meet a successor of the same name, which is rarer "
-        "than one run in 200 (seed 160 showed it under an earlier schedule)",
+        covered="nothing does: a deletion must be late by seconds and meet a successor of the same name, which is "
+        "rarer than one run in 200 (seed 160 showed it under an earlier schedule)",
     ),
     Ablation(
         "unlabel-precondition",
