@@ -19,7 +19,7 @@ Placed = Sequence[tuple[str, T]]
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What was seen of a run: what each process was told is durable, what each wrote, and the snapshots that were saved."""
+    """What was seen of a run: what each process was told is durable, what each wrote, which snapshots were saved."""
 
     acknowledged: Sequence[Sequence[tuple[Position, Entry]]]
     logs: Sequence[CheckedLog]
