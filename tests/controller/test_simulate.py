@@ -20,7 +20,9 @@ from controller.exits import CONFIGURATION, FOUND, LOG
 from controller.replaying import Replay
 from controller.simulating import Job, Outcome, Show
 from controller.verify_command import verify
+from kube.clock import SystemClock
 from simulation.capacity import Limits
+from simulation.timing import Timing
 from simulation.world import World
 from tests.controller.bad_input import answer, sentence_of
 from tests.integration.waiting import eventually
@@ -219,7 +221,7 @@ def test_what_is_not_as_it_should_be_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rows_ready: int, digest_equal: bool, why: str, options: list[str]
 ) -> None:
     async def carry_out(job: Job, _show: Show) -> Outcome:
-        world = World(job.plan, Limits())
+        world = World(job.plan, Limits(), SystemClock(), Timing())
         world.meter.rows_ready = rows_ready
         return Outcome(job, world, 1.0, Usage(1.0, 1), 1.0, Replay(10, 1.0, "d" * 64, digest_equal), 1)
 
