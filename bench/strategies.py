@@ -18,6 +18,7 @@ from controller.pacing import Pace
 from controller.sides import STRATEGIES
 from simulation.capacity import Limits
 from simulation.formation import Plan
+from simulation.meter import Quantiles
 from simulation.timing import Timing
 
 SIZES = (1_008, 5_040)
@@ -29,6 +30,7 @@ AMPLE, SHORT = 16, 2
 AMPLE_CLOSE = 256
 """The same for nodes that join within a second: with 64, daemons that negotiate keep all of them busy for a moment."""
 CLIQUE = 18
+COLUMNS = ("", "writes", "409", "429", "row s", "last row s", "Ready s")
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -65,13 +67,23 @@ def _cores(each: int, nodes: int) -> int:
 
 
 def measure(largest: int, folder: Path) -> Iterator[Table]:
-    """Give a table for each server, and the factors."""
+    """Give a table for each formation, ours in real time, and the factors."""
     measured = [(case, {name: _formed(case, name) for name in STRATEGIES}) for case in cases(largest)]
-    for ample, title in ((True, "with capacity to spare"), (False, "short of capacity")):
-        rows = [row for case, formed in measured if case.ample is ample for row in _rows(case, formed)]
-        if ample:
-            rows += [_in_real_time(case, folder) for case, _ in measured if case.ample and case.arrivals == USUAL]
-        yield _table(f"Strategies, on a server {title}", rows)
+    for case, formed in measured:
+        capacity = "capacity to spare" if case.ample else "short of capacity"
+        rows = [_row(name, one) for name, one in formed.items()]
+        yield Table(f"Strategies: {case.title}; a server with {case.cores} cores, {capacity}", COLUMNS, tuple(rows))
+    yield Table(
+        f"Strategies: cliquelog in real time; a server with {Limits().cores} cores",
+        ("nodes", "load", *COLUMNS[1:]),
+        tuple(_in_real_time(case, folder) for case, _ in measured if case.ample and case.arrivals == USUAL),
+        (
+            "writes: requests that write a CDC, refused ones included, per clique; 409, 429:",
+            "per node; row, last row: p50 / p99 until it is visible, of all and of the",
+            "cliques' last; Ready: until all are. IPs too: the IPs of a clique's pods come",
+            "within a second as well, else 1 to 3 s after the pod has its node.",
+        ),
+    )
     yield _factors(measured)
 
 
@@ -79,46 +91,33 @@ def _formed(case: Case, strategy: str) -> Formed:
     return form_virtually(case.plan, strategy, Limits(cores=case.cores), Pace(), case.arrivals.timing)
 
 
-def _table(title: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
-    return Table(
-        title,
-        ("nodes", "cores", "", "writes/clique", "409/node", "429/node", "any row s", "last row s", "Ready s"),
-        tuple(rows),
-        (
-            "writes: requests that write a CDC, refused ones included; any row, last row: p50 / p99 until it",
-            "is visible, of all and of the cliques' last; Ready: until all are. IPs too: the IPs of a clique's",
-            "pods come within a second as well, else 1 to 3 s after the pod has its node.",
-        ),
+def _row(name: str, one: Formed) -> tuple[Cell, ...]:
+    return (
+        name,
+        one.requests_per_clique,
+        one.refused[409] / one.nodes,
+        (one.refused[429] + one.throttled) / one.nodes,
+        _seconds(one.row),
+        _seconds(one.last_row),
+        one.seconds,
     )
 
 
-def _rows(case: Case, formed: dict[str, Formed]) -> Iterator[tuple[Cell, ...]]:
-    for name, one in formed.items():
-        yield (
-            case.title,
-            case.cores,
-            name,
-            one.requests_per_clique,
-            one.refused[409] / one.nodes,
-            (one.refused[429] + one.throttled) / one.nodes,
-            f"{one.row.p50 / 1000:.2f} / {one.row.p99 / 1000:.2f}",
-            f"{one.last_row.p50 / 1000:.2f} / {one.last_row.p99 / 1000:.2f}",
-            one.seconds,
-        )
+def _seconds(delays: Quantiles) -> str:
+    return f"{delays.p50 / 1000:.2f} / {delays.p99 / 1000:.2f}"
 
 
 def _in_real_time(case: Case, folder: Path) -> tuple[Cell, ...]:
     run = simulate(case.plan, folder)
     one = run.result
     return (
-        case.title,
-        Limits().cores,
-        f"cliquelog, real time, load {run.load:.1f}",
+        f"{one.nodes:,}",
+        run.load,
         one.clique_writes_mean,
         one.conflicts_409 / one.nodes,
         one.throttled_429 / one.nodes,
-        f"{one.row_visible_ms.p50 / 1000:.2f} / {one.row_visible_ms.p99 / 1000:.2f}",
-        f"{one.last_row_visible_ms.p50 / 1000:.2f} / {one.last_row_visible_ms.p99 / 1000:.2f}",
+        _seconds(one.row_visible_ms),
+        _seconds(one.last_row_visible_ms),
         one.formation_seconds,
     )
 
@@ -136,7 +135,7 @@ def _factors(measured: Sequence[tuple[Case, dict[str, Formed]]]) -> Table:
                     for name, one in formed.items()
                     if name != "cliquelog"
                 ),
-                "capacity to spare: the honest factor" if case.ample else "short of it: never to be quoted alone",
+                "the honest factor" if case.ample else "starved: never alone",
             )
             for case, formed in measured
         ),
