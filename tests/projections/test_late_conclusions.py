@@ -79,3 +79,20 @@ def test_a_pod_that_is_told_of_late_does_not_stand_for_the_living_one() -> None:
     late = fold(pod("p1", 22, "old"), state=now)
     assert desired_rows(late, WRITER) == {"n0": Row("n0", "new", 0)}
     assert desired_rows(fold(DaemonPodGone(WRITER, "n0", "p1", 37), state=late), WRITER) == {"n0": Row("n0", "new", 0)}
+
+
+def test_an_old_row_of_a_reader_takes_no_index_from_the_node_that_got_it_since() -> None:
+    """The CDC was not seen again since: the address in its row is in use again, by a daemon that only reads."""
+
+    def reader(node: str, uid: str, version: int, ip: str) -> DaemonPodSeen:
+        return DaemonPodSeen(WRITER, node, "driver", uid, uid, version, CLIQUE, ip, reader=True)
+
+    domain = (BEGIN[0], DaemonSetSeen(WRITER, "ds", 2, "driver", "ds", 1, reader=True))
+    lived = fold(
+        *domain, NodeSeen("n0", "u0", 3, CLIQUE, WRITER), reader("n0", "p1", 4, "ip"), cdc(10, Row("n0", "ip", 0))
+    )
+    left = fold(NodeGone("n0", "u0", 11, "unlabelled"), DaemonPodGone(WRITER, "n0", "p1", 12), state=lived)
+    other = fold(NodeSeen("n1", "u1", 13, CLIQUE, WRITER), reader("n1", "p2", 14, "other"), state=left)
+    back = fold(NodeSeen("n0", "u0", 15, CLIQUE, WRITER), reader("n0", "p3", 16, "ip"), state=other)
+    held = {node: one.index for node, one in back.domains[WRITER].holdings.items() if one.active}
+    assert held == {"n1": 0}
