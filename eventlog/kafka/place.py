@@ -7,7 +7,6 @@ import msgspec
 
 from eventlog.log import LogUnreadable
 
-SCHEME = "kafka:"
 FORM = "kafka://HOST:PORT[,HOST:PORT...]/TOPIC[?snapshots=TOPIC]"
 EXAMPLE = "kafka://kafka-0.kafka:9092,kafka-1.kafka:9092/cliquelog"
 

@@ -31,7 +31,7 @@ _REFUSALS = (
 class Producer:
     """Sends to one topic, in order, each record once: idempotent, acknowledged by all replicas in sync.
 
-    It tries again for ever. So after `SendUncertain` what was sent may still arrive; `settle` tells when it has.
+    It tries again for ever. So after `SendUncertain` what was sent may still arrive; the next send waits for that.
     After `SendRefused` or a failure the library's count of records has a gap: the producer must be replaced.
     """
 
@@ -105,12 +105,6 @@ class Producer:
             # A broker that remembers the records as there, but no longer where.
             raise SendUncertain("the brokers had the records already")
         return offsets
-
-    async def _settled(self) -> bool:
-        if self._late:
-            _, self._late = await asyncio.wait(self._late, timeout=self._delivery_s)
-            self.spent = self.spent or not self._late
-        return not self._late
 
     def _refusal(self, error: BaseException) -> LogError:
         told = f"the brokers refuse the records for topic {self._topic}: {reason(error)}"

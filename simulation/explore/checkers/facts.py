@@ -10,8 +10,8 @@ from collections.abc import Callable
 import msgspec
 
 from kube.client import Resource, Selector
-from kube.names import CDCS, CLIQUE_LABEL, DOMAIN_LABEL, PODS, POSITION_ANNOTATION, READER_LABEL
-from simulation.explore.checkers.rows import is_living
+from kube.names import CDCS, CLIQUE_LABEL, DOMAIN_LABEL, PODS, READER_LABEL
+from simulation.explore.checkers.rows import is_living, position_in
 from simulation.store import Change, Object, Store
 
 
@@ -51,7 +51,9 @@ class FactChecker:
         if resource == PODS:
             self._see_pod(change.version, change.before, change.after)
         elif (
-            resource == CDCS and not self._is_theirs() and _position(change.after) not in ("", _position(change.before))
+            resource == CDCS
+            and not self._is_theirs()
+            and position_in(change.after) not in ("", position_in(change.before))
         ):
             self._judge(change.version, change.after)
 
@@ -88,8 +90,3 @@ def _facts_of(pod: Object) -> Facts:
     status = pod.get("status", {})
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", []))
     return Facts(pod.get("spec", {}).get("nodeName", ""), status.get("podIP", ""), ready, is_living(pod))
-
-
-def _position(cdc: Object | None) -> str:
-    annotations = (cdc or {}).get("metadata", {}).get("annotations") or {}
-    return str(annotations.get(POSITION_ANNOTATION, ""))

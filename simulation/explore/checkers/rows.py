@@ -65,8 +65,8 @@ class RowChecker:
         if resource != CDCS or change.after is None:
             return
         alive = self._alive(change.after)
-        position = _position(change.after)
-        if position and position != _position(change.before) and not self._is_theirs():
+        position = position_in(change.after)
+        if position and position != position_in(change.before) and not self._is_theirs():
             self.writes.append((position, change.after))
             self._order(change.before, change.after)
             self._indices(change.after)
@@ -76,7 +76,7 @@ class RowChecker:
                 self._shown.setdefault(_daemon(change.after, row, alive), row["index"])
 
     def _order(self, before: Object | None, after: Object) -> None:
-        earlier, later = _position(before), _position(after)
+        earlier, later = position_in(before), position_in(after)
         if earlier and _offset(later) < _offset(earlier):
             self._found(f"order: {_name(after)} was written from {earlier} and then, older, from {later}")
 
@@ -93,7 +93,7 @@ class RowChecker:
 
     def _living(self, alive: Alive, before: Object, after: Object) -> None:
         rows, before_rows = _rows(after), _rows(before)
-        position = _position(after)
+        position = position_in(after)
         for node, row in before_rows.items():
             pod = alive.get((node, row["ipAddress"]))
             if node not in rows and pod is not None:
@@ -148,7 +148,8 @@ def is_living(pod: Object) -> bool:
     )
 
 
-def _position(cdc: Object | None) -> str:
+def position_in(cdc: Object | None) -> str:
+    """Give the place in the log that our last write of the CDC named; empty if there is none."""
     annotations = (cdc or {}).get("metadata", {}).get("annotations") or {}
     return str(annotations.get(POSITION_ANNOTATION, ""))
 
