@@ -103,14 +103,15 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
         terminating=event.terminating,
         position=event.position,
     )
+    if membership.cdc is not None and membership.cdc.uid != event.uid:
+        membership = amended(membership, holdings=_without_their_cdc(membership))
     membership = _with_reused_addresses(membership, cdc)
-    holdings = membership.holdings
+    holdings, version = membership.holdings, event.resource_version
     changes = {
         node: replace(holding, shown_to=shown_to)
         for node, holding in holdings.items()
         if holding.active
-        and node in rows
-        and (shown_to := _shown_to(membership, holding, rows[node])) != holding.shown_to
+        and (shown_to := _shown_to(membership, node, holding, rows.get(node), version)) != holding.shown_to
     }
     if changes:
         holdings = {**holdings, **changes}
@@ -154,12 +155,14 @@ def _with_addresses(membership: Membership, cdc: Cdc) -> tuple[Tombstone, ...]:
     )
 
 
-def _shown_to(membership: Membership, holding: Holding, row: Row) -> str | None:
-    """Give the address that the holding is shown to, now that its node's row is this one."""
+def _shown_to(membership: Membership, node: str, holding: Holding, row: Row | None, version: int) -> str | None:
+    """Give the address that the holding is shown to, now that its node's row is this one, or none, as of `version`."""
+    if row is None:
+        return None if holding.shown_to and _took_its_row_out(membership, node, holding.shown_to) else holding.shown_to
     if row.index == holding.index and row.ip == holding.shown_to:
         return holding.shown_to  # the usual case, so it is asked before what must be searched for
     if row.index == holding.index:
-        return holding.shown_to if _is_of_an_ended_life(membership, row) else row.ip
+        return holding.shown_to if _is_of_an_ended_life(membership, row, version) else row.ip
     if not holding.shown_to or holding.shown_to == row.ip or not row.ip:
         return holding.shown_to  # Nobody was shown it, or the row of the daemon that was is wrong.
     if row_is_dead(membership, row) or not chooses_itself(membership, row.node):
@@ -167,9 +170,25 @@ def _shown_to(membership: Membership, holding: Holding, row: Row) -> str | None:
     return None  # The daemon of a new address runs with another index: the one that was shown ours is gone.
 
 
-def _is_of_an_ended_life(membership: Membership, row: Row) -> bool:
-    """Say whether the row is what a daemon of the upstream driver has left, or is about to take out."""
+def _took_its_row_out(membership: Membership, node: str, address: str) -> bool:
+    """Say whether the daemon of this address, whose row went, is to be taken for gone until it is seen.
+
+    Upstream's daemons take their row out when they end, and choose anew when it is missing (interop 4.3).
+    """
+    return chooses_itself(membership, node) and not any(
+        pod.node == node and pod.ip == address and not pod.terminating for pod in membership.pods.values()
+    )
+
+
+def _is_of_an_ended_life(membership: Membership, row: Row, version: int) -> bool:
+    """Say whether the row, as of `version`, is what a daemon of the upstream driver has left, or is about to take out.
+
+    What was there before a pod's end is that pod's, though the next one got the same address since (the versions of two
+    kinds are compared, as in `lives`).
+    """
     if row_is_dead(membership, row):
+        return True
+    if any(t.node == row.node and t.ip == row.ip and t.resource_version > version for t in membership.tombstones):
         return True
     own = [pod for pod in membership.pods.values() if pod.node == row.node and pod.ip in {row.ip, ""}]
     return bool(own) and all(pod.terminating and not pod.reader for pod in own)
@@ -182,8 +201,20 @@ def cdc_gone(state: CliqueState, event: CdcGone) -> CliqueState:
         return state
     if membership.cdc is not None and _another(membership.cdc, event.uid):
         return state
-    changed = replace(membership, cdc=None, cdc_version=event.resource_version)
+    holdings = _without_their_cdc(membership)
+    changed = replace(membership, cdc=None, cdc_version=event.resource_version, holdings=holdings)
     return pruned(with_domain(state, event.domain, changed), event.domain)
+
+
+def _without_their_cdc(membership: Membership) -> dict[str, Holding]:
+    """Give the holdings now that the CDC is gone in which they were shown.
+
+    Upstream's daemons choose anew where their row is missing, and what one chooses before we write stands.
+    """
+    return {
+        node: replace(holding, shown_to=None) if holding.shown_to and chooses_itself(membership, node) else holding
+        for node, holding in membership.holdings.items()
+    }
 
 
 def daemon_set_seen(state: CliqueState, event: DaemonSetSeen) -> CliqueState:

@@ -6,6 +6,7 @@ asyncio's own waits (sleep, timeout, wait) are virtual, and the code under test 
 """
 
 import asyncio
+import math
 import selectors
 from typing import Any, NoReturn
 
@@ -49,6 +50,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         """Start at 0."""
         super().__init__()
+        self._clock_resolution = 0.0  # No timer is early: one that waits for the rest would find that no time is left.
         self._now = 0.0
         self._selector = _NoSelector(self)
 
@@ -57,8 +59,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def pass_time(self, seconds: float) -> None:
-        """Move on."""
-        self._now += seconds
+        """Move on, by the least that a float can show if by nothing: a timer is due once its time is over."""
+        self._now = math.nextafter(self._now + seconds, math.inf)
 
     def _process_events(self, event_list: list[Any]) -> None:
         """Do nothing: there are none."""
