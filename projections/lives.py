@@ -40,8 +40,7 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
         # The pod got a new sandbox: a row with the old address is of nobody, whatever becomes of the pod.
         tombstones = _buried(tombstones, Tombstone("", event.resource_version, event.node, known.ip))
     changed = amended(membership, pods={**membership.pods, event.uid: pod}, tombstones=tombstones)
-    if pod.terminating:
-        changed = _life_ended(changed, pod, event.resource_version)
+    changed = _life_ended(changed, pod, event.resource_version) if pod.terminating else _outlived(changed, pod)
     return with_domain(state, event.domain, changed)
 
 
@@ -64,7 +63,8 @@ def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
         ip = event.ip
     else:
         return state  # It does not say of which daemon.
-    tombstones = _buried(membership.tombstones, Tombstone(event.uid, event.resource_version, event.node, ip))
+    stone = Tombstone(event.uid, event.resource_version, event.node, ip, inferred=bool(event.inferred))
+    tombstones = _buried(membership.tombstones, stone)
     changed = amended(membership, pods=pods, tombstones=tombstones)
     if known is not None:
         changed = _life_ended(changed, known, event.resource_version)
@@ -95,12 +95,31 @@ def _life_ended(membership: Membership, pod: Pod, version: int) -> Membership:
         return membership
     if pod.ip and holding.shown_to != pod.ip:
         return membership  # It was shown to the next life already, whose row came before this event.
-    running = [other.ip for other in membership.pods.values() if other.node == pod.node and not other.terminating]
+    running = _running_at(membership, pod.node)
     if running and not pod.ip:
         return membership  # What has no address was shown nothing.
     if pod.ip in running and _shows(membership.cdc, pod.node, holding.index, version):
         return membership  # The next life got the same address, and this index as well.
     return amended(membership, holdings={**membership.holdings, pod.node: replace(holding, shown_to=None)})
+
+
+def _outlived(membership: Membership, pod: Pod) -> Membership:
+    """Note that the daemon which was shown the index is gone, if this pod has come since and has another address.
+
+    The pod of that one need not have been seen. What the CDC showed as of an older version than this pod's was not for
+    it, and two daemons of a domain do not run on one node.
+    """
+    holding = membership.holdings.get(pod.node)
+    if pod.reader or holding is None or not holding.shown_to or holding.shown_to == pod.ip:
+        return membership
+    if membership.cdc_version > pod.resource_version or holding.shown_to in _running_at(membership, pod.node):
+        return membership
+    return amended(membership, holdings={**membership.holdings, pod.node: replace(holding, shown_to=None)})
+
+
+def _running_at(membership: Membership, node: str) -> list[str]:
+    """Give the addresses of the node's pods that run, some of them empty."""
+    return [pod.ip for pod in membership.pods.values() if pod.node == node and not pod.terminating]
 
 
 def _shows(cdc: Cdc | None, node: str, index: int, version: int) -> bool:

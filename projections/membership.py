@@ -105,19 +105,18 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
     )
     if membership.cdc is not None and membership.cdc.uid != event.uid:
         membership = amended(membership, holdings=_without_their_cdc(membership))
-    membership = _with_reused_addresses(membership, cdc)
-    holdings, version = membership.holdings, event.resource_version
+    before = _with_reused_addresses(membership, cdc)
+    membership = amended(before, cdc=cdc, cdc_version=event.resource_version)
+    holdings = membership.holdings
     changes = {
         node: replace(holding, shown_to=shown_to)
         for node, holding in holdings.items()
-        if holding.active
-        and (shown_to := _shown_to(membership, node, holding, rows.get(node), version)) != holding.shown_to
+        if holding.active and (shown_to := _shown_to(membership, node, holding, rows.get(node))) != holding.shown_to
     }
-    if changes:
-        holdings = {**holdings, **changes}
     tombstones = _with_addresses(membership, cdc)
-    changed = amended(membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, tombstones=tombstones)
-    return pruned(with_domain(state, event.domain, changed), event.domain)
+    if changes or tombstones is not membership.tombstones:
+        membership = amended(membership, holdings={**holdings, **changes}, tombstones=tombstones)
+    return pruned(with_domain(state, event.domain, membership), event.domain)
 
 
 def _with_reused_addresses(membership: Membership, cdc: Cdc) -> Membership:
@@ -155,14 +154,14 @@ def _with_addresses(membership: Membership, cdc: Cdc) -> tuple[Tombstone, ...]:
     )
 
 
-def _shown_to(membership: Membership, node: str, holding: Holding, row: Row | None, version: int) -> str | None:
-    """Give the address that the holding is shown to, now that its node's row is this one, or none, as of `version`."""
+def _shown_to(membership: Membership, node: str, holding: Holding, row: Row | None) -> str | None:
+    """Give the address that the holding is shown to, now that its node's row is this one, or none."""
     if row is None:
         return None if holding.shown_to and _took_its_row_out(membership, node, holding.shown_to) else holding.shown_to
     if row.index == holding.index and row.ip == holding.shown_to:
         return holding.shown_to  # the usual case, so it is asked before what must be searched for
     if row.index == holding.index:
-        return holding.shown_to if _is_of_an_ended_life(membership, row, version) else row.ip
+        return holding.shown_to if _is_of_an_ended_life(membership, row) else row.ip
     if not holding.shown_to or holding.shown_to == row.ip or not row.ip:
         return holding.shown_to  # Nobody was shown it, or the row of the daemon that was is wrong.
     if row_is_dead(membership, row) or not chooses_itself(membership, row.node):
@@ -180,15 +179,9 @@ def _took_its_row_out(membership: Membership, node: str, address: str) -> bool:
     )
 
 
-def _is_of_an_ended_life(membership: Membership, row: Row, version: int) -> bool:
-    """Say whether the row, as of `version`, is what a daemon of the upstream driver has left, or is about to take out.
-
-    What was there before a pod's end is that pod's, though the next one got the same address since (the versions of two
-    kinds are compared, as in `lives`).
-    """
+def _is_of_an_ended_life(membership: Membership, row: Row) -> bool:
+    """Say whether the row is what a daemon of the upstream driver has left, or is about to take out."""
     if row_is_dead(membership, row):
-        return True
-    if any(t.node == row.node and t.ip == row.ip and t.resource_version > version for t in membership.tombstones):
         return True
     own = [pod for pod in membership.pods.values() if pod.node == row.node and pod.ip in {row.ip, ""}]
     return bool(own) and all(pod.terminating and not pod.reader for pod in own)
