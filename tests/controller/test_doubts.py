@@ -22,7 +22,7 @@ class Listing:
 
     def doubt(self, cause: str) -> None:
         assert cause
-        self.asked.append(round(asyncio.get_running_loop().time(), 6))
+        self.asked.append(asyncio.get_running_loop().time())
 
 
 def asked(*doubts: Mapping[str, set[str]]) -> dict[str, list[float]]:
