@@ -1,4 +1,4 @@
-"""A daemon of the upstream driver chooses its index anew in each life, and gets its address again; what it chose stands.
+"""A daemon of the upstream driver chooses its index anew in each life and gets its address again: what it chose stands.
 
 The events come as they do where watches lag: the clique's before the pod's, and the ends of pods that nobody saw.
 """
