@@ -4,7 +4,7 @@ Nothing acknowledged is lost, every snapshot is what a replay gives, and for eve
 in the log that accounts for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -27,7 +27,7 @@ from simulation.store import Object
 T = TypeVar("T")
 
 
-def lost(acknowledged: Sequence[tuple[Position, Entry]], records: dict[int, Sequence[Record]]) -> Iterator[str]:
+def lost(acknowledged: Sequence[tuple[Position, Entry]], records: Mapping[int, Sequence[Record]]) -> Iterator[str]:
     """Give the acknowledged entries that are not in the log where it was said that they are."""
     for position, entry in acknowledged:
         partition = records[position.partition]
