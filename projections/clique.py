@@ -179,9 +179,13 @@ def row_is_dead(membership: Membership, row: Row) -> bool:
         return False
     for stone in membership.tombstones:
         if stone.ip == row.ip and stone.node == row.node:
-            seen_after = stone.inferred or membership.cdc_version > stone.resource_version
-            return not (seen_after and _may_have_address(membership, row))
+            return not (_may_be_newer(membership, stone) and _may_have_address(membership, row))
     return False
+
+
+def _may_be_newer(membership: Membership, stone: Tombstone) -> bool:
+    """Say whether the CDC was observed after the pod's end, as far as is known."""
+    return stone.inferred or membership.cdc_version > stone.resource_version
 
 
 def has_address(membership: Membership, row: Row) -> bool:
