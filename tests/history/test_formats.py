@@ -55,7 +55,7 @@ WRAPPINGS: dict[str, Callable[[Event], str]] = {
     "Docker": lambda event: text({"log": text(event) + "\n", "stream": "stdout", "time": "2026-11-29T12:00:00Z"}),
     "CRI": lambda event: f"2026-11-29T12:00:00.1Z stdout F {text(event)}",
     "webhook": lambda event: text({"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": [event]}),
-    "shipper of a webhook": lambda event: text({"message": text({"kind": "EventList", "items": [event]})}),
+    "shipper of a webhook": lambda event: text({"message": WRAPPINGS["webhook"](event)}),
 }
 
 
