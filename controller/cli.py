@@ -5,7 +5,9 @@ from typing import Any, TypeVar
 
 import click
 
+from controller.audit_command import audit
 from controller.exits import explain
+from controller.import_command import import_
 from controller.run_command import run
 from controller.simulate_command import simulate
 from controller.topics_command import topics
@@ -37,10 +39,13 @@ def main() -> None:
 
     \b
     Exit codes: 0 done, 1 a defect, 2 wrong command line, 3 configuration, 4 the log,
-    5 the API server, 6 leadership lost, 7 verify or simulate found something, 130 interrupted.
+    5 the API server, 6 leadership lost, 7 audit, verify or simulate found something,
+    8 an input of import, 130 interrupted.
     """
 
 
+main.add_command(audit)
+main.add_command(import_)
 main.add_command(run)
 main.add_command(simulate)
 main.add_command(topics)

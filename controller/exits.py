@@ -1,6 +1,6 @@
 """Exit codes and the sentences that go with them: what a user did is never answered with a traceback.
 
-0  done; for `verify`: nothing wrong
+0  done; for `audit` and `verify`: nothing found
 1  a defect of cliquelog (a traceback is in the log)
 2  the command line is wrong (click's)
 3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output, temporary folder
@@ -8,7 +8,8 @@
    on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them
 5  the API server cannot be used: not reachable, a kind not served, a permission missing
 6  the leadership was lost
-7  `verify` found something; `simulate`: the domain did not form, or the replay gave another state
+7  `audit` or `verify` found something; `simulate`: the domain did not form, or the replay gave another state
+8  an input of `import` cannot be read, or holds a line that is not understood and `--strict` was given
 129, 130, 143  `simulate` was ended by SIGHUP (a terminal that was closed), SIGINT (Ctrl-C) or SIGTERM
 """
 
@@ -23,6 +24,7 @@ LOG = 4
 API = 5
 LEADERSHIP = 6
 FOUND = 7
+INPUT = 8
 
 
 class Failure(click.ClickException):

@@ -17,9 +17,9 @@ from projections.domain import DomainState
 from projections.fold import Aggregate, apply
 from projections.visibility import ControllerState, WatchState
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 """Version of the snapshot's form and of what the fold makes of records. Another one is not read: the log is folded from
-its beginning instead. 2: an address that a pod had before is a dead one."""
+its beginning instead. 4: observations may have a provenance, which the state leaves out."""
 
 
 class PartitionState(msgspec.Struct, frozen=True):

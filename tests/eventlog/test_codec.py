@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.codec import SCHEMA_VERSION, Decoder, UndecodableRecord, decode, encode, entry
-from eventlog.events import AnyEvent, Condition, ControllerStarted, DomainNode, Event, IndexAssigned, NodeSeen, Row
+from eventlog.events import (
+    AnyEvent,
+    Condition,
+    ControllerStarted,
+    DomainNode,
+    Event,
+    IndexAssigned,
+    NodeSeen,
+    Provenance,
+    Row,
+)
 from eventlog.record import GENESIS, Entry, Headers, Record, chain
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -97,6 +107,7 @@ def values(struct: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 
 for part in (Row, DomainNode, Condition):
     VALUES[tuple[part, ...]] = st.lists(values(part), max_size=3).map(tuple)
+VALUES[Provenance | None] = st.none() | values(Provenance)
 
 
 @given(st.one_of(*(values(event) for event in EVENTS)))
