@@ -100,7 +100,9 @@ class _Held:
 
     def note(self, state: Aggregate | None) -> None:
         """Take in a clique's state after one more record."""
-        for domain, membership in state.domains.items() if isinstance(state, CliqueState) else ():
+        if not isinstance(state, CliqueState):
+            return
+        for domain, membership in state.domains.items():
             for node, holding in membership.holdings.items():
                 if holding.active:
                     self._last[domain, node, holding.index] = state.sequence
