@@ -290,6 +290,18 @@ class WatchGap(Told, frozen=True, tag="watch-gap"):
     cause: str
 
 
+class ImportCompleted(Event, frozen=True, tag="import-completed"):
+    """All that the inputs of an import told is in the log, up to this record's time; without it the import broke off.
+
+    `lines` were read and `not_understood` of them passed over; `version` is that of the program.
+    """
+
+    inputs: tuple[str, ...]
+    lines: int
+    not_understood: int
+    version: str
+
+
 # --- decisions ----------------------------------------------------------------------------------------------------
 
 
@@ -352,6 +364,6 @@ Observation = (
     | ClaimTemplateGone
     | WriteAnswered
 )
-Mark = RelistBegan | RelistCompleted | WatchGap
+Mark = RelistBegan | RelistCompleted | WatchGap | ImportCompleted
 Decision = IndexAssigned | IndexAdopted | IndexReleased | IndexRefused
 AnyEvent = Observation | Mark | Decision | ControllerStarted

@@ -16,6 +16,8 @@ from kube.objects import KubeObject, Struct, object_decoder
 
 MENTIONED = "the newest time that the objects mention, to the second"
 """What a record's time is taken from where the source states none."""
+IMPORT = "import"
+"""Stands for a resource where a whole line is missing: it may have told of any."""
 UNDECODABLE = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 """What decoding raises for bytes that are not what they should be: nested too deep, or of a time out of range, too."""
 
