@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, fold, kafka, negotiate, pace, restart, scale, strategies
+from bench import append, effects, fold, history, kafka, negotiate, pace, restart, scale, strategies
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "pace", "scale", "strategies")
+PARTS = (*USUAL, "history", "pace", "scale", "strategies")
 LARGEST = {"negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
 """Nodes of the largest formation, where no other number is given."""
 
@@ -31,6 +31,7 @@ class Sizes(msgspec.Struct, frozen=True):
     seconds: float
     formation_nodes: int | None
     chart: Path | None
+    history_lines: int
 
 
 @click.command()
@@ -54,6 +55,7 @@ class Sizes(msgspec.Struct, frozen=True):
     type=click.IntRange(36),
     help=f"The largest formation [{', '.join(f'{part} {nodes}' for part, nodes in LARGEST.items())}].",
 )
+@click.option("--history-lines", type=click.IntRange(100), default=1_000_000, show_default=True)
 @click.option(
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -76,12 +78,18 @@ def main(
     seconds: float,
     formation_nodes: int | None,
     chart: Path | None,
+    history_lines: int,
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), pace, scale, strategies."""
+    """Measure PARTS.
+
+    They are append, fold, restart, effects, negotiate, kafka (the default), history, pace, scale and strategies.
+    """
     shape = Shape(cliques, nodes)
-    sizes = Sizes(shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, chart)
+    sizes = Sizes(
+        shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, chart, history_lines
+    )
     machine = describe(folder)
     if not as_json:
         click.echo(machine)
@@ -104,6 +112,8 @@ def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
             return negotiate.measure(largest)
         case "pace":
             return pace.measure(largest, folder, sizes.chart)
+        case "history":
+            return history.measure(sizes.shape, sizes.history_lines, folder)
         case "scale":
             return scale.measure(largest, folder)
         case "strategies":

@@ -133,6 +133,8 @@ class Holdings:
                 one.inferred.append(f"its end: {reason}")
             yield _holding(*place, pair, one, moment)
         for pair, one in is_open.items():
+            if pair in decided:
+                one.released = None  # It was given again before its row was taken out.
             if reason and version is not None:
                 one.inferred.append(f"across: {reason}")
             if pair not in shown and one.first_version is not None and one.end_version is None:
