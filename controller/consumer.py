@@ -64,6 +64,9 @@ class FoldMetrics(Protocol):
     def inadmissible(self, decision: str) -> None:
         """Count a decision that had no effect."""
 
+    def undecodable(self, partition: int) -> None:
+        """Count a record that is no event."""
+
 
 class Want(Protocol):
     """Takes what an aggregate wants, computed at a position (`Applier.replace`)."""
@@ -264,6 +267,10 @@ class PartitionConsumer:
             before = self._fold.aggregates.get(record.key)
             event = self._fold.apply(record)
             folded += 1
+            if isinstance(event, codec.UndecodableRecord):
+                self._metrics.undecodable(self._partition)
+                self._logger.error("record passed over", position=_position(record), cause=str(event))
+                continue
             touched.add(record.key)
             if isinstance(event, Decision):
                 self._explain(record, before)
@@ -278,9 +285,8 @@ class PartitionConsumer:
         if isinstance(after, CliqueState) and after.inadmissible > counted:
             decision = record.headers.event_type
             self._metrics.inadmissible(decision)
-            place = str(Position(record.partition, record.offset))
             self._logger.info(
-                "decision not admissible", decision=decision, position=place, by=record.headers.controller
+                "decision not admissible", decision=decision, position=_position(record), by=record.headers.controller
             )
 
     async def _act(self, keys: set[str]) -> set[str]:
@@ -306,3 +312,7 @@ class PartitionConsumer:
 
     def _hand_on(self, key: str, effects: Iterable[AnyEffect], position: str) -> None:
         self._want(key, {effect.target: effect for effect in effects}, position)
+
+
+def _position(record: Record) -> str:
+    return str(Position(record.partition, record.offset))

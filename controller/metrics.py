@@ -44,6 +44,9 @@ class Metrics:
         self._inadmissible = Counter(
             "cliquelog_decisions_inadmissible", "Decisions that the fold did not admit", ["decision"], registry=registry
         )
+        self._undecodable = Counter(
+            "cliquelog_records_undecodable", "Records passed over: no events", ["partition"], registry=registry
+        )
         self._relists = Counter("cliquelog_relists", "Complete lists begun", ["resource", "cause"], registry=registry)
         self._gaps = Counter("cliquelog_watch_gaps", "Gaps in the view of a kind", ["resource"], registry=registry)
         self._rows = Gauge("cliquelog_rows", "Rows that the folded state wants", ["status"], registry=registry)
@@ -71,6 +74,10 @@ class Metrics:
     def inadmissible(self, decision: str) -> None:
         """Count a decision that came too late or was wrong; `decision` is its event's tag."""
         self._inadmissible.labels(decision).inc()
+
+    def undecodable(self, partition: int) -> None:
+        """Count a record that is no event of the schema version that it states."""
+        self._undecodable.labels(str(partition)).inc()
 
     def relist(self, resource: str, cause: str) -> None:
         """Count a complete list; `cause` as in the event RelistBegan, one of few."""

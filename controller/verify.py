@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from eventlog.codec import UndecodableRecord
+from eventlog.codec import NewerSchema
 from eventlog.integrity import PartitionReport, check
 from eventlog.log import EventLog, Snapshot, SnapshotStore
 from eventlog.record import Position, Record
@@ -62,8 +62,8 @@ async def verify(log: EventLog, snapshots: SnapshotStore, damage: Sequence[str],
         try:
             whole = await _fold_whole(log, report, await snapshots.load(report.partition))
             again = await _fold_again(log, report, whole.fold)
-        except UndecodableRecord:
-            determinism.append(f"partition {report.partition} was not folded: it has records that cannot be decoded")
+        except NewerSchema:
+            determinism.append(f"partition {report.partition} was not folded: it has records of a newer schema version")
             continue
         folds.append(whole.fold)
         integrity.extend(whole.misfits)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
-from eventlog.codec import UndecodableRecord, decode
+from eventlog.codec import NewerSchema, UndecodableRecord, decode
 from eventlog.log import EventLog
 from eventlog.partitioner import partition_for
 from eventlog.record import GENESIS, Entry, Record, chain, refusal
@@ -24,8 +24,8 @@ _TIMEOUT_S = 5.0
 class Finding(msgspec.Struct, frozen=True):
     """Something wrong with the record at `offset` of `partition`.
 
-    `code` is one of `offset-order`, `offset-gap`, `unfit-record`, `undecodable`, `type-mismatch`, `wrong-partition`;
-    `message` says it in a sentence.
+    `code` is one of `offset-order`, `offset-gap`, `unfit-record`, `undecodable`, `newer-schema`, `type-mismatch`,
+    `wrong-partition`; `message` says it in a sentence.
     """
 
     partition: int
@@ -105,6 +105,8 @@ def _findings(record: Record, expected: int, partitions: int, *, dense: bool) ->
         tag = str(type(decode(record)).__struct_config__.tag)
     except UndecodableRecord as error:
         yield finding("undecodable", str(error))
+    except NewerSchema as error:
+        yield finding("newer-schema", str(error))
     else:
         if tag != record.headers.event_type:
             yield finding("type-mismatch", f"the headers say {record.headers.event_type!r} and the event is {tag!r}")

@@ -22,6 +22,10 @@ SNAPSHOT_VERSION = 2
 its beginning instead. 2: an address that a pod had before is a dead one."""
 
 
+Folded = AnyEvent | codec.UndecodableRecord | None
+"""What came of a record: its event, what is wrong with one that has none, or nothing: it was folded before."""
+
+
 class PartitionState(msgspec.Struct, frozen=True):
     """What a snapshot holds."""
 
@@ -42,16 +46,22 @@ class PartitionFold:
         self.head = head
         self.aggregates: dict[str, Aggregate] = dict(aggregates or {})
 
-    def apply(self, record: Record) -> AnyEvent | None:
+    def apply(self, record: Record) -> Folded:
         """Fold the record and give its event; None if it was folded before.
 
-        Raises codec.UndecodableRecord and leaves the state as it was.
+        A record that is no event is passed over, but for its place in the hash chain. Raises codec.NewerSchema and
+        leaves the state as it was.
         """
         if record.offset < self.next_offset:
             return None
-        event = codec.decode(record)
-        key = record.key
-        self.aggregates[key] = apply(self.aggregates.get(key), key, event)
+        event: Folded
+        try:
+            event = codec.decode(record)
+        except codec.UndecodableRecord as error:
+            event = error
+        else:
+            key = record.key
+            self.aggregates[key] = apply(self.aggregates.get(key), key, event)
         self.head = chain(self.head, record)
         self.next_offset = record.offset + 1
         return event

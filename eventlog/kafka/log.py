@@ -176,7 +176,7 @@ class KafkaLog:
     def _ours(self, messages: Sequence[Message]) -> list[Record]:
         records = []
         for message in messages:
-            record = record_of(self.topic, message)
+            record = record_of(self.topic, self.partitions, message)
             if isinstance(record, Record):
                 records.append(record)
             else:
