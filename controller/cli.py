@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from controller.copy_command import copy_log
 from controller.exits import explain
 from controller.run_command import run
 from controller.simulate_command import simulate
@@ -37,10 +38,11 @@ def main() -> None:
 
     \b
     Exit codes: 0 done, 1 a defect, 2 wrong command line, 3 configuration, 4 the log,
-    5 the API server, 6 leadership lost, 7 verify or simulate found something, 130 interrupted.
+    5 the API server, 6 leadership lost, 7 verify, copy or simulate found something, 130 interrupted.
     """
 
 
+main.add_command(copy_log)
 main.add_command(run)
 main.add_command(simulate)
 main.add_command(topics)

@@ -8,8 +8,9 @@
    on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them
 5  the API server cannot be used: not reachable, a kind not served, a permission missing
 6  the leadership was lost
-7  `verify` found something; `simulate`: the domain did not form, or the replay gave another state
-129, 130, 143  `simulate` was ended by SIGHUP (a terminal that was closed), SIGINT (Ctrl-C) or SIGTERM
+7  `verify` found something; `copy`: the copy is not equal; `simulate`: the domain did not form, or the replay gave
+   another state
+129, 130, 143  `copy` or `simulate` was ended by SIGHUP (a terminal that was closed), SIGINT (Ctrl-C) or SIGTERM
 """
 
 import click
