@@ -15,7 +15,7 @@ from eventlog.record import GENESIS, Record, chain
 from projections.clique import CliqueState
 from projections.domain import DomainState
 from projections.fold import Aggregate, apply
-from projections.visibility import ControllerState, WatchState
+from projections.visibility import ControllerState, ViewState, WatchState
 
 SNAPSHOT_VERSION = 2
 """Version of the snapshot's form and of what the fold makes of records. Another one is not read: the log is folded from
@@ -28,7 +28,7 @@ class PartitionState(msgspec.Struct, frozen=True):
     version: int
     next_offset: int
     head: bytes
-    aggregates: dict[str, CliqueState | DomainState | WatchState | ControllerState]
+    aggregates: dict[str, CliqueState | DomainState | WatchState | ViewState | ControllerState]
 
 
 class PartitionFold:
