@@ -25,8 +25,8 @@ class RunConfig(msgspec.Struct, frozen=True):
     `identity` is this process's name in records, Leases and Events. `lease` is None without leader election. `listen`
     is host and port for metrics and probes, None for none. `everywhere` watches daemons, DaemonSets and CDCs in all
     namespaces instead of the driver's alone (failure case A52: an earlier install elsewhere). `workers` bounds requests
-    in flight. `group` is None where this process has all partitions. `recheck_s` is how often a name that somebody else has taken is looked at again, and what
-    no watch can prove.
+    in flight. `group` is None where this process has all partitions. `recheck_s` is how often a name that
+    somebody else has taken is looked at again, and what no watch can prove.
     """
 
     identity: str

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from structlog.typing import FilteringBoundLogger
 
-from controller.consumer import PartitionConsumer
 from controller.engine import MakeConsumer
 from controller.live_reads import Observe
 from kube.clock import Clock
@@ -24,7 +23,7 @@ class EmbeddedEngine:
         self, partitions: int, make: MakeConsumer, observe: Observe, clock: Clock, logger: FilteringBoundLogger
     ) -> None:
         """`observe` is the observer's: it is in this process."""
-        self._consumers: list[PartitionConsumer] = [make(partition) for partition in range(partitions)]
+        self._consumers = [make(partition) for partition in range(partitions)]
         self._clock = clock
         self._logger = logger
         self._began = 0.0

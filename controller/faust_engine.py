@@ -7,8 +7,8 @@ that stays through a rebalance keeps its state and reads on.
 When may a process act on a partition? Its state may be old: after an hour in which nobody ran, the log ends an hour
 ago. So the log must hold the view of somebody who observes now. Whoever leads marks each partition once its first lists
 are in the log (`ViewCompleted`), and a process acts on a partition whose last mark is of the present leader. It takes
-for that one whom it has seen renew the Lease and whose Lease has not run out. Without a Lease each process observes, and
-acts on what its own lists have brought.
+for that one whom it has seen renew the Lease and whose Lease has not run out. Without a Lease each process observes,
+and acts on what its own lists have brought.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NoReturn
 
-import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from controller.appender import Appender
@@ -221,7 +220,7 @@ class FaustEngine:
             return  # The partition went; who has it now looks for itself.
         normaliser = Normaliser()
         normaliser.seed(owner, observed(owner, state))
-        events: list[tuple[str, msgspec.Struct]] = list(LiveReads(normaliser, self._logger).events(target, raw))
+        events = LiveReads(normaliser, self._logger).events(target, raw)
         if events:
             await self._appender.append(events)
 

@@ -21,7 +21,8 @@ from kube.names import CLAIM_TEMPLATES, DAEMON_PREFIX, DOMAIN_LABEL
 from projections.effects import Target
 
 Observe = Callable[[str, Target, bytes | None], Awaitable[None]]
-"""Appends the live object, as read just now, to the log (None: there is none), on behalf of the aggregate that asked."""
+"""Appends the live object, as read just now (None: there is none), to the log for the aggregate that asked by its key.
+What it raises ends the process."""
 
 
 class LiveReads:

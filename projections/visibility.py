@@ -1,7 +1,8 @@
 """Visibility and controllers: what is kept of marks and starts.
 
 Keys `watch/<resource>` hold the marks of one watched resource, keys `controller/<identity>` the starts of a controller,
-keys `view/<number>` whose view of the cluster a partition holds. None changes an index; they tell the reader of a history how far it can be trusted (rule 12).
+keys `view/<number>` whose view of the cluster a partition holds. None changes an index; they tell the reader of a
+history how far it can be trusted (rule 12).
 """
 
 import msgspec

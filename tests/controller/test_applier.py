@@ -410,7 +410,7 @@ async def test_an_event_that_an_earlier_process_posted_is_not_posted_again() -> 
 async def test_an_error_that_is_not_the_api_servers_ends_the_applier() -> None:
     rig = Rig(Limits())
 
-    async def broken(_target: Target, _raw: bytes | None) -> None:
+    async def broken(_owner: str, _target: Target, _raw: bytes | None) -> None:
         raise OSError("disk full")
 
     rig.applier._observe = broken

@@ -1,6 +1,5 @@
 """The two engines, each on the log that it is for, as options of a controller process."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -40,5 +39,4 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     """Each of the engines."""
     if request.param == "embedded":
         return Engine("embedded", f"sqlite:{tmp_path / 'log.sqlite'}", ())
-    new_place: Callable[[], KafkaPlace] = request.getfixturevalue("new_place")
-    return await faust_on(new_place())
+    return await faust_on(request.getfixturevalue("new_place")())
