@@ -52,6 +52,14 @@ class Metrics:
         self._rows = Gauge("cliquelog_rows", "Rows that the folded state wants", ["status"], registry=registry)
         self._leader = Gauge("cliquelog_leader", "1 while this process leads", registry=registry)
         self._leader.set(0)
+        self._partitions = Gauge("cliquelog_partitions_assigned", "Partitions that this process has", registry=registry)
+        self._rebalances = Counter("cliquelog_rebalances", "Rebalances of the consumer group", registry=registry)
+        self._restore = Histogram(
+            "cliquelog_restore_seconds",
+            "Time from the assignment of a partition until its state is that of the log's end",
+            buckets=LATENCY_BUCKETS_S,
+            registry=registry,
+        )
         self._queue = Gauge("cliquelog_queue_length", "Objects in the coalescer", ["state"], registry=registry)
 
     def request(self, resource: str, verb: str, code: str, seconds: float) -> None:
@@ -95,6 +103,18 @@ class Metrics:
     def leading(self, *, leads: bool) -> None:
         """Set whether this process leads."""
         self._leader.set(int(leads))
+
+    def partitions(self, assigned: int) -> None:
+        """Set how many partitions this process has."""
+        self._partitions.set(assigned)
+
+    def rebalanced(self) -> None:
+        """Count a rebalance."""
+        self._rebalances.inc()
+
+    def restored(self, seconds: float) -> None:
+        """Count a partition that was restored, and how long that took."""
+        self._restore.observe(seconds)
 
     def watch_queue(self, depth: Callable[[], Depth]) -> None:
         """Take the coalescer's depth whenever the metrics are read."""

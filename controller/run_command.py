@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 
 from controller import logs, places
 from controller.app import Controller
-from controller.config import RunConfig
+from controller.config import GroupConfig, RunConfig
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
 from controller.options import Label, Listen, Seconds, Subdomain, kafka_config
@@ -40,6 +40,20 @@ COLLECT_AFTER = (20_000, 10, 10)
     help="Where the event log is: sqlite:PATH or kafka://HOST:PORT/TOPIC.",
 )
 @kafka_config
+@click.option(
+    "--engine",
+    type=click.Choice(["embedded", "faust"]),
+    default="embedded",
+    show_default=True,
+    help="Who has the partitions: this process all of them, or the processes of a consumer group (a log on Kafka).",
+)
+@click.option("--group", default="cliquelog", show_default=True, help="With --engine faust: the consumer group's name.")
+@click.option(
+    "--group-instance-id",
+    "instance",
+    envvar="GROUP_INSTANCE_ID",
+    help="With --engine faust: this process's lasting name in the group; its partitions wait for it over a restart.",
+)
 @click.option("--partitions", type=click.IntRange(1, 10_000), help="Partitions of a new log [24].")
 @click.option("--kubeconfig", envvar="KUBECONFIG", help="Path; without it the pod's service account is used.")
 @click.option("--context", help="Context of the kubeconfig.")
@@ -182,6 +196,7 @@ def config_from(log: str, options: dict[str, Any]) -> RunConfig:
         listen=options["listen"],
         everywhere=options["all_namespaces"],
         workers=options["workers"],
+        group=GroupConfig(options["group"], options["instance"]) if options["engine"] == "faust" else None,
         recheck_s=options["recheck_s"],
     )
 

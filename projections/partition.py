@@ -15,11 +15,12 @@ from eventlog.record import GENESIS, Record, chain
 from projections.clique import CliqueState
 from projections.domain import DomainState
 from projections.fold import Aggregate, apply
-from projections.visibility import ControllerState, WatchState
+from projections.visibility import ControllerState, ViewState, WatchState
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 """Version of the snapshot's form and of what the fold makes of records. Another one is not read: the log is folded from
-its beginning instead. 2: an address that a pod had before is a dead one."""
+its beginning instead. 2: an address that a pod had before is a dead one. 3: whose view
+a partition holds."""
 
 
 Folded = AnyEvent | codec.UndecodableRecord | None
@@ -32,7 +33,7 @@ class PartitionState(msgspec.Struct, frozen=True):
     version: int
     next_offset: int
     head: bytes
-    aggregates: dict[str, CliqueState | DomainState | WatchState | ControllerState]
+    aggregates: dict[str, CliqueState | DomainState | WatchState | ViewState | ControllerState]
 
 
 class PartitionFold:

@@ -9,7 +9,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
+from controller.appender import Appender
+from controller.consumer import ConsumerConfig, PartitionConsumer
 from eventlog import codec
 from eventlog.codec import NewerSchema
 from eventlog.events import AnyEvent, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
@@ -106,6 +107,7 @@ class Instance:
         self.consumer = PartitionConsumer(
             0,
             log=log,
+            source=log,
             snapshots=snapshots,
             appender=self.appender,
             want=self._want,
@@ -130,7 +132,7 @@ class Instance:
             await self.consumer.restore()
         acting = asyncio.Event()
         acting.set()
-        task = asyncio.create_task(self.consumer.run(acting))
+        task = asyncio.create_task(self.consumer.run(acting.is_set))
         try:
             yield
         finally:

@@ -9,7 +9,10 @@ from tests.integration import manifests
 from tests.integration.api import Api
 from tests.integration.controlplane.build import BuildError, Programs, find_programs
 from tests.integration.controlplane.cluster import ControlPlane, running
+from tests.integration.engines import engine
 from tests.integration.sandbox import Sandbox
+
+__all__ = ["engine"]
 
 
 @pytest.fixture(scope="session")
