@@ -32,7 +32,7 @@ async def test_the_broker_of_compose_keeps_a_log(tmp_path: Path) -> None:
     service = yaml.safe_load(COMPOSE.read_text())["services"]["kafka"]
     ports = {port: lasting_port() for port in (9092, 19092, 19093)}
     path = tmp_path / "server.properties"
-    path.write_text(settings(service["environment"], tmp_path, ports))  # noqa: ASYNC240 - a page, in a test
+    path.write_text(settings(service["environment"], tmp_path, ports))
     try:
         runtime = find_runtime(tmp_path, SMALL)
     except BuildError as error:
