@@ -8,6 +8,8 @@
    on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them
 5  the API server cannot be used: not reachable, a kind not served, a permission missing
 6  the leadership was lost
+8  the worker of a consumer group made no progress: start the process again
+9  the process did not end in time when it was asked to, and was cut off; nothing that was acknowledged is lost
 7  `verify` found something; `simulate`: the domain did not form, or the replay gave another state
 129, 130, 143  `simulate` was ended by SIGHUP (a terminal that was closed), SIGINT (Ctrl-C) or SIGTERM
 """
@@ -15,6 +17,7 @@
 import click
 
 from controller.lease import LeadershipLost
+from controller.stall import Stalled
 from eventlog.log import LogError
 from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized, Unreachable
 
@@ -23,6 +26,8 @@ LOG = 4
 API = 5
 LEADERSHIP = 6
 FOUND = 7
+STALLED = 8
+LATE = 9
 
 
 class Failure(click.ClickException):
@@ -50,6 +55,8 @@ def explain(error: BaseException) -> Failure | None:
             return _explain_answer(error)
         case LeadershipLost():
             return Failure(str(error), LEADERSHIP)
+        case Stalled():
+            return Failure(str(error), STALLED)
         case _:
             return None
 
