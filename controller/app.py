@@ -104,6 +104,8 @@ class Controller:
             make_worker=faust_engine.worker_of(self._log, group),
             leader=self._elector.leader if self._elector is not None else None,
             identity=self._config.identity,
+            group=group.name,
+            patience=group.patience,
             appender=self._appender,
             metrics=self._metrics,
             clock=self._clock,

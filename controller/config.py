@@ -7,16 +7,22 @@ from controller.consumer import ConsumerConfig
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
 from controller.pacing import Pace
+from controller.stall import Patience
 from kube import names
 from kube.client import Selector
 from projections.settings import Settings
 
 
 class GroupConfig(msgspec.Struct, frozen=True):
-    """The consumer group that shares the partitions, and this process's name in it if it is a static member."""
+    """The consumer group that shares the partitions, and this process's name in it if it is a static member.
+
+    `ending_s` is how long the process may take to end before it is cut off.
+    """
 
     name: str
     instance: str | None
+    patience: Patience = Patience()
+    ending_s: float = 20.0
 
 
 class RunConfig(msgspec.Struct, frozen=True):

@@ -32,6 +32,10 @@ from projections.settings import Settings
 
 NOT_ACTING_POLL_S = 0.1
 """How often a consumer that does not act yet looks whether it may."""
+RESTORE_POLL_S = 1.0
+RESTORE_SILENT_READS_MAX = 5
+"""Reads without a record after which a restore takes what it has for the whole: the end of a partition may lie past the
+last record that can be read (Kafka's markers), and a log may lag behind its end for a moment."""
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True):
@@ -155,10 +159,10 @@ class PartitionConsumer:
                 f"partition {self._partition}: the snapshot goes up to {self._fold.next_offset} and the log ends "
                 f"at {end}, so they are not of one log: bring the log back, or remove its snapshots"
             )
-        while self._fold.next_offset < end:
-            records = await self._read(self._log, timeout_s=0.0)
-            if not records:
-                break  # The end may lie past the last record that can be read (Kafka's markers).
+        silent = 0
+        while self._fold.next_offset < end and silent < RESTORE_SILENT_READS_MAX:
+            records = await self._read(self._log, RESTORE_POLL_S)
+            silent = 0 if records else silent + 1
             self._take_in(records)
 
     async def run(self, may_act: Callable[[], bool]) -> NoReturn:

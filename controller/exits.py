@@ -10,12 +10,15 @@
 6  the leadership was lost
 7  `verify` found something; `copy`: the copy is not equal; `simulate`: the domain did not form, or the replay gave
    another state
+8  the worker of a consumer group made no progress: start the process again
+9  the process did not end in time when it was asked to, and was cut off; nothing that was acknowledged is lost
 129, 130, 143  `copy` or `simulate` was ended by SIGHUP (a terminal that was closed), SIGINT (Ctrl-C) or SIGTERM
 """
 
 import click
 
 from controller.lease import LeadershipLost
+from controller.stall import Stalled
 from eventlog.log import LogError
 from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized, Unreachable
 
@@ -24,6 +27,8 @@ LOG = 4
 API = 5
 LEADERSHIP = 6
 FOUND = 7
+STALLED = 8
+LATE = 9
 
 
 class Failure(click.ClickException):
@@ -51,6 +56,8 @@ def explain(error: BaseException) -> Failure | None:
             return _explain_answer(error)
         case LeadershipLost():
             return Failure(str(error), LEADERSHIP)
+        case Stalled():
+            return Failure(str(error), STALLED)
         case _:
             return None
 

@@ -19,6 +19,7 @@ from typing import NoReturn
 from structlog.typing import FilteringBoundLogger
 
 from controller.appender import Appender
+from controller.company import Company
 from controller.config import GroupConfig
 from controller.consumer import PartitionConsumer
 from controller.engine import MakeConsumer
@@ -28,6 +29,7 @@ from controller.live_reads import LiveReads
 from controller.metrics import Metrics
 from controller.normaliser import Normaliser
 from controller.seeding import observed
+from controller.stall import Patience, StallDetector
 from eventlog.events import ViewCompleted
 from eventlog.kafka import KafkaLog
 from eventlog.kafka.worker import GroupWorker, Listener
@@ -78,6 +80,8 @@ class FaustEngine:
         make_worker: Callable[[Listener], GroupWorker],
         leader: Callable[[], str] | None,
         identity: str,
+        group: str,
+        patience: Patience,
         appender: Appender,
         metrics: Metrics,
         clock: Clock,
@@ -95,6 +99,8 @@ class FaustEngine:
         self._clock = clock
         self._logger = logger
         self._keys = view_keys(log.partitions)
+        self._company = Company(log.partitions, make, group, clock, metrics, logger)
+        self._stalls = StallDetector(log, self._positions, clock, metrics, patience)
         self._held: dict[int, PartitionConsumer] = {}
         self._assigned: frozenset[int] | None = None
         self._tending: dict[int, asyncio.Task[None]] = {}
@@ -132,6 +138,8 @@ class FaustEngine:
 
     def deliver(self, partition: int, offset: int, record: Record | None) -> None:
         """Give it on."""
+        if record is not None and record.headers.controller != self._identity:
+            self._company.heard(record.headers.controller)
         self._feed.deliver(partition, offset, record)
 
     def _let_go(self, partitions: Iterable[int]) -> None:
@@ -177,6 +185,12 @@ class FaustEngine:
         """Say whether somebody observes now: a process that stood still for long finds out here first."""
         return self._leader is None or self._leader() != ""
 
+    def _positions(self) -> Mapping[int, int] | None:
+        """Give where each assigned partition goes on; None while no assignment is known."""
+        if self._assigned is None:
+            return None
+        return {one: self._feed.reached(one, self._held[one].next_offset) for one in sorted(self._assigned)}
+
     # The engine's port
 
     async def begin(self, group: asyncio.TaskGroup) -> None:
@@ -184,6 +198,8 @@ class FaustEngine:
         self._group = group
         group.create_task(self._work(), name="worker")
         group.create_task(self._commit(), name="commit")
+        group.create_task(self._stalls.run(), name="stalls")
+        group.create_task(self._company.run(), name="company")
 
     async def _work(self) -> NoReturn:
         await self._worker.run()

@@ -33,6 +33,10 @@ class Feed:
         lane.waiting.append((offset, record))
         lane.arrived.set()
 
+    def reached(self, partition: int, offset: int) -> int:
+        """Give where the next record may be, for a consumer that goes on at `offset`: strangers' are passed over."""
+        return self._lanes[partition].known_upto(offset)
+
     def clear(self) -> None:
         """Forget what was delivered: the partitions are somebody else's."""
         for lane in self._lanes:
@@ -41,19 +45,18 @@ class Feed:
     async def read(self, partition: int, offset: int, *, limit: int, timeout_s: float) -> Sequence[Record]:
         """Give the records that follow; see `EventLog.read`. Raises LogError."""
         lane = self._lanes[partition]
-        if not lane.begins_after(offset) and timeout_s > 0:
-            lane.arrived.clear()
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await lane.arrived.wait()
-            except TimeoutError:
+        now = asyncio.get_running_loop().time
+        deadline = now() + timeout_s
+        while True:
+            if lane.begins_after(offset):
+                if lane.waiting[0][0] > lane.known_upto(offset):
+                    records = await self._read_missing(lane, partition, offset, limit)
+                else:
+                    records = lane.take(offset, limit)
+                if records:
+                    return records
+            elif not await lane.more(deadline - now()):
                 return []
-            lane.begins_after(offset)
-        if not lane.waiting:
-            return []
-        if lane.waiting[0][0] > lane.known_upto(offset):
-            return await self._read_missing(lane, partition, offset, limit)
-        return lane.take(offset, limit)
 
     async def _read_missing(self, lane: "_Lane", partition: int, offset: int, limit: int) -> Sequence[Record]:
         upto = lane.waiting[0][0]
@@ -76,6 +79,18 @@ class _Lane:
         while self.waiting and self.waiting[0][0] < offset:
             self.waiting.popleft()
         return bool(self.waiting)
+
+    async def more(self, timeout_s: float) -> bool:
+        """Wait for the next message; say whether one came in time."""
+        if timeout_s <= 0:
+            return False
+        self.arrived.clear()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.arrived.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def known_upto(self, offset: int) -> int:
         """Give where the next record may be, if all is known from `offset` on."""

@@ -60,6 +60,12 @@ class Metrics:
             buckets=LATENCY_BUCKETS_S,
             registry=registry,
         )
+        self._lag = Gauge(
+            "cliquelog_lag_records", "Records of the assigned partitions that are not folded yet", registry=registry
+        )
+        self._others = Gauge(
+            "cliquelog_other_groups", "Other groups, or single controllers, that work on this log", registry=registry
+        )
         self._queue = Gauge("cliquelog_queue_length", "Objects in the coalescer", ["state"], registry=registry)
 
     def request(self, resource: str, verb: str, code: str, seconds: float) -> None:
@@ -115,6 +121,14 @@ class Metrics:
     def restored(self, seconds: float) -> None:
         """Count a partition that was restored, and how long that took."""
         self._restore.observe(seconds)
+
+    def lag(self, records: int) -> None:
+        """Set how many records of the assigned partitions are not folded yet."""
+        self._lag.set(records)
+
+    def other_groups(self, groups: int) -> None:
+        """Set how many other groups, or single controllers, were found to work on this log."""
+        self._others.set(groups)
 
     def watch_queue(self, depth: Callable[[], Depth]) -> None:
         """Take the coalescer's depth whenever the metrics are read."""

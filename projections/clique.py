@@ -18,13 +18,15 @@ from eventlog.events import Row
 class Tombstone(msgspec.Struct, frozen=True):
     """A daemon pod that is gone: a late event of it must not revive it, and a row with its address is a dead row.
 
-    `uid` is empty where a relist proved that the daemon of this address is gone, whose pod nobody saw.
+    `uid` is empty where a relist proved that the daemon of this address is gone, whose pod nobody saw. `inferred`: only
+    a complete list told of it, which may be of later than the pod's end.
     """
 
     uid: str
     resource_version: int
     node: str
     ip: str
+    inferred: bool = False
 
 
 TOMBSTONES_MAX = 64
@@ -168,13 +170,22 @@ def has_pod(membership: Membership, node: str) -> bool:
 
 
 def row_is_dead(membership: Membership, row: Row) -> bool:
-    """Say whether the row is what a pod left behind that is known to be gone."""
+    """Say whether the row, one of the CDC as last observed, is what a pod left behind that is known to be gone.
+
+    Its address may be another pod's by now. But what was in the CDC as of an older version than that of the pod's end
+    was the pod's (the versions of two kinds are compared here, which etcd counts in one row).
+    """
     if not row.ip:
         return False
     for stone in membership.tombstones:
         if stone.ip == row.ip and stone.node == row.node:
-            return not _may_have_address(membership, row)
+            return not (_may_be_newer(membership, stone) and _may_have_address(membership, row))
     return False
+
+
+def _may_be_newer(membership: Membership, stone: Tombstone) -> bool:
+    """Say whether the CDC was observed after the pod's end, as far as is known."""
+    return stone.inferred or membership.cdc_version > stone.resource_version
 
 
 def has_address(membership: Membership, row: Row) -> bool:

@@ -40,7 +40,8 @@ def pod_seen(state: CliqueState, event: DaemonPodSeen) -> CliqueState:
         # The pod got a new sandbox: a row with the old address is of nobody, whatever becomes of the pod.
         tombstones = _buried(tombstones, Tombstone("", event.resource_version, event.node, known.ip))
     changed = amended(membership, pods={**membership.pods, event.uid: pod}, tombstones=tombstones)
-    return with_domain(state, event.domain, _life_ended(changed, pod))
+    changed = _life_ended(changed, pod, event.resource_version) if pod.terminating else _outlived(changed, pod)
+    return with_domain(state, event.domain, changed)
 
 
 def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
@@ -56,15 +57,17 @@ def pod_gone(state: CliqueState, event: DaemonPodGone) -> CliqueState:
         if known is not None:
             pods = pods.copy()
             del pods[event.uid]
-        ip = (known.ip if known is not None else "") or _address_left(membership.cdc, pods, event)
+        before = known.ip if known is not None else _address_buried(membership.tombstones, event.uid)
+        ip = before or _address_left(membership.cdc, pods, event)
     elif event.ip:
         ip = event.ip
     else:
         return state  # It does not say of which daemon.
-    tombstones = _buried(membership.tombstones, Tombstone(event.uid, event.resource_version, event.node, ip))
+    stone = Tombstone(event.uid, event.resource_version, event.node, ip, inferred=bool(event.inferred))
+    tombstones = _buried(membership.tombstones, stone)
     changed = amended(membership, pods=pods, tombstones=tombstones)
     if known is not None:
-        changed = _life_ended(changed, known)
+        changed = _life_ended(changed, known, event.resource_version)
     return pruned(with_domain(state, event.domain, changed), event.domain)
 
 
@@ -80,22 +83,48 @@ def _address_left(cdc: Cdc | None, pods: dict[str, Pod], event: DaemonPodGone) -
     return "" if any(pod.node == row.node and pod.ip == row.ip for pod in pods.values()) else row.ip
 
 
-def _life_ended(membership: Membership, pod: Pod) -> Membership:
-    """Note that no daemon uses the node's index any more, if this was its last pod that runs.
+def _life_ended(membership: Membership, pod: Pod, version: int) -> Membership:
+    """Note that the daemon of this pod uses the node's index no more, if it was the one that was shown it.
 
     The index stays the node's. But an upstream daemon's next life may choose another one before we write: then that
     one is in use, and ours is not. Our own daemons only read their row, so what the CDC shows holds for the next life.
+    `version`: as of which the life is over.
     """
     holding = membership.holdings.get(pod.node)
-    if pod.reader or holding is None or not holding.shown or _runs_on(membership, pod.node):
+    if pod.reader or holding is None or not holding.shown:
         return membership
     if pod.ip and holding.shown_to != pod.ip:
         return membership  # It was shown to the next life already, whose row came before this event.
+    running = _running_at(membership, pod.node)
+    if running and not pod.ip:
+        return membership  # What has no address was shown nothing.
+    if pod.ip in running and _shows(membership.cdc, pod.node, holding.index, version):
+        return membership  # The next life got the same address, and this index as well.
     return amended(membership, holdings={**membership.holdings, pod.node: replace(holding, shown_to=None)})
 
 
-def _runs_on(membership: Membership, node: str) -> bool:
-    return any(pod.node == node and not pod.terminating for pod in membership.pods.values())
+def _outlived(membership: Membership, pod: Pod) -> Membership:
+    """Note that the daemon which was shown the index is gone, if this pod has come since and has another address.
+
+    The pod of that one need not have been seen. What the CDC showed as of an older version than this pod's was not for
+    it, and two daemons of a domain do not run on one node.
+    """
+    holding = membership.holdings.get(pod.node)
+    if pod.reader or holding is None or not holding.shown_to or holding.shown_to == pod.ip:
+        return membership
+    if membership.cdc_version > pod.resource_version or holding.shown_to in _running_at(membership, pod.node):
+        return membership
+    return amended(membership, holdings={**membership.holdings, pod.node: replace(holding, shown_to=None)})
+
+
+def _running_at(membership: Membership, node: str) -> list[str]:
+    """Give the addresses of the node's pods that run, some of them empty."""
+    return [pod.ip for pod in membership.pods.values() if pod.node == node and not pod.terminating]
+
+
+def _shows(cdc: Cdc | None, node: str, index: int, version: int) -> bool:
+    """Say whether the CDC shows the node this index as of a later version than this one."""
+    return cdc is not None and cdc.resource_version > version and node in cdc.rows and cdc.rows[node].index == index
 
 
 def _buried(tombstones: tuple[Tombstone, ...], stone: Tombstone) -> tuple[Tombstone, ...]:
@@ -103,6 +132,14 @@ def _buried(tombstones: tuple[Tombstone, ...], stone: Tombstone) -> tuple[Tombst
     same = (stone.uid, stone.node, stone.ip if not stone.uid else "")
     kept = [t for t in tombstones if (t.uid, t.node, t.ip if not t.uid else "") != same]
     return (*kept, stone)[-TOMBSTONES_MAX:]
+
+
+def _address_buried(tombstones: tuple[Tombstone, ...], uid: str) -> str:
+    """Give the address of a pod that is known to be gone; empty if it is not, or has none."""
+    for stone in tombstones:
+        if stone.uid == uid:
+            return stone.ip
+    return ""
 
 
 def _buried_at(tombstones: tuple[Tombstone, ...], uid: str) -> int:

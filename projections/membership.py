@@ -103,20 +103,20 @@ def cdc_seen(state: CliqueState, event: CdcSeen) -> CliqueState:
         terminating=event.terminating,
         position=event.position,
     )
-    membership = _with_reused_addresses(membership, cdc)
+    if membership.cdc is not None and membership.cdc.uid != event.uid:
+        membership = amended(membership, holdings=_without_their_cdc(membership))
+    before = _with_reused_addresses(membership, cdc)
+    membership = amended(before, cdc=cdc, cdc_version=event.resource_version)
     holdings = membership.holdings
     changes = {
         node: replace(holding, shown_to=shown_to)
         for node, holding in holdings.items()
-        if holding.active
-        and node in rows
-        and (shown_to := _shown_to(membership, holding, rows[node])) != holding.shown_to
+        if holding.active and (shown_to := _shown_to(membership, node, holding, rows.get(node))) != holding.shown_to
     }
-    if changes:
-        holdings = {**holdings, **changes}
     tombstones = _with_addresses(membership, cdc)
-    changed = amended(membership, cdc=cdc, cdc_version=event.resource_version, holdings=holdings, tombstones=tombstones)
-    return pruned(with_domain(state, event.domain, changed), event.domain)
+    if changes or tombstones is not membership.tombstones:
+        membership = amended(membership, holdings={**holdings, **changes}, tombstones=tombstones)
+    return pruned(with_domain(state, event.domain, membership), event.domain)
 
 
 def _with_reused_addresses(membership: Membership, cdc: Cdc) -> Membership:
@@ -154,8 +154,10 @@ def _with_addresses(membership: Membership, cdc: Cdc) -> tuple[Tombstone, ...]:
     )
 
 
-def _shown_to(membership: Membership, holding: Holding, row: Row) -> str | None:
-    """Give the address that the holding is shown to, now that its node's row is this one."""
+def _shown_to(membership: Membership, node: str, holding: Holding, row: Row | None) -> str | None:
+    """Give the address that the holding is shown to, now that its node's row is this one, or none."""
+    if row is None:
+        return None if holding.shown_to and _took_its_row_out(membership, node, holding.shown_to) else holding.shown_to
     if row.index == holding.index and row.ip == holding.shown_to:
         return holding.shown_to  # the usual case, so it is asked before what must be searched for
     if row.index == holding.index:
@@ -165,6 +167,16 @@ def _shown_to(membership: Membership, holding: Holding, row: Row) -> str | None:
     if row_is_dead(membership, row) or not chooses_itself(membership, row.node):
         return holding.shown_to
     return None  # The daemon of a new address runs with another index: the one that was shown ours is gone.
+
+
+def _took_its_row_out(membership: Membership, node: str, address: str) -> bool:
+    """Say whether the daemon of this address, whose row went, is to be taken for gone until it is seen.
+
+    Upstream's daemons take their row out when they end, and choose anew when it is missing (interop 4.3).
+    """
+    return chooses_itself(membership, node) and not any(
+        pod.node == node and pod.ip == address and not pod.terminating for pod in membership.pods.values()
+    )
 
 
 def _is_of_an_ended_life(membership: Membership, row: Row) -> bool:
@@ -182,8 +194,20 @@ def cdc_gone(state: CliqueState, event: CdcGone) -> CliqueState:
         return state
     if membership.cdc is not None and _another(membership.cdc, event.uid):
         return state
-    changed = replace(membership, cdc=None, cdc_version=event.resource_version)
+    holdings = _without_their_cdc(membership)
+    changed = replace(membership, cdc=None, cdc_version=event.resource_version, holdings=holdings)
     return pruned(with_domain(state, event.domain, changed), event.domain)
+
+
+def _without_their_cdc(membership: Membership) -> dict[str, Holding]:
+    """Give the holdings now that the CDC is gone in which they were shown.
+
+    Upstream's daemons choose anew where their row is missing, and what one chooses before we write stands.
+    """
+    return {
+        node: replace(holding, shown_to=None) if holding.shown_to and chooses_itself(membership, node) else holding
+        for node, holding in membership.holdings.items()
+    }
 
 
 def daemon_set_seen(state: CliqueState, event: DaemonSetSeen) -> CliqueState:

@@ -58,7 +58,7 @@ class KafkaSettings(msgspec.Struct, frozen=True):
     delivery_ms: int = 30_000
     metadata_age_ms: int = 60_000
     session_ms: int = 10_000
-    heartbeat_ms: int = 3_000
+    heartbeat_ms: int = 1_000
 
 
 def read(path: Path | None) -> KafkaSettings:

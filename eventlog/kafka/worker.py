@@ -17,6 +17,7 @@ import faust
 from faust.transport.drivers import aiokafka as transport
 from faust.types import TP
 from mode import CrashingSupervisor
+from mode.threads import WorkerThread
 
 from eventlog.kafka.driver import Message, group
 from eventlog.kafka.driver.connecting import reason
@@ -29,6 +30,8 @@ BUFFER = 1_000
 CHECK_S = 1.0
 STOP_S = 10.0
 """How long a worker may take to leave its group."""
+THREAD_S = 3.0
+"""How long its thread may take to end after that."""
 NEVER_S = 1e9
 
 
@@ -172,8 +175,22 @@ class _App(faust.App):  # type: ignore[misc]  # Faust's classes count as untyped
             self._consumer.thread.check()
 
 
+class _Daemon(WorkerThread):  # type: ignore[misc]
+    """A thread that no exit of the process waits for, and no stop for ever (failure case C21)."""
+
+    def __init__(self, service: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(service, **kwargs)
+        self.daemon = True
+
+    def stop(self) -> None:
+        """Wait for its end; that blocks the caller's loop, so not for long."""
+        self.is_stopped.wait(THREAD_S)
+
+
 class _Thread(transport.AIOKafkaConsumerThread):  # type: ignore[misc]
     """The consumer's thread, with the connection that the rest of the log has."""
+
+    Worker = _Daemon
 
     def _create_worker_consumer(self, transport: Any) -> Any:  # noqa: ANN401, ARG002
         worker = self.app.worker

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from eventlog.log import EventLog, StoredSnapshot
+from eventlog.log import StoredSnapshot
 from eventlog.record import Entry, Position, Record
 from projections.settings import Settings
 from simulation.explore.checkers import cleanup, history
@@ -28,15 +28,8 @@ class Seen(msgspec.Struct, frozen=True):
     snapshots: Mapping[int, Sequence[StoredSnapshot]]
 
 
-async def judge(log: EventLog, seen: Seen, settings: Settings) -> list[str]:
-    """Give what the log does not account for."""
-    records = {
-        partition: await log.read(partition, 0, limit=1_000_000, timeout_s=0.0) for partition in range(log.partitions)
-    }
-    return list(_violations(records, seen, settings))
-
-
-def _violations(records: dict[int, Sequence[Record]], seen: Seen, settings: Settings) -> Iterator[str]:
+def judge(records: Mapping[int, Sequence[Record]], seen: Seen, settings: Settings) -> Iterator[str]:
+    """Give what the log, whose records are given by partition, does not account for."""
     for acknowledged in seen.acknowledged:
         yield from history.lost(acknowledged, records)
     for log in seen.logs:

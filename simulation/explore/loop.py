@@ -6,9 +6,12 @@ asyncio's own waits (sleep, timeout, wait) are virtual, and the code under test 
 """
 
 import asyncio
+import math
 import selectors
 from typing import Any, NoReturn
 
+LEAST_S = 1e-9
+"""Less than any time that a timer is set for."""
 ROUNDS_MAX = 100_000
 """Rounds of the loop at one moment; a run takes some 5,000 in all."""
 
@@ -50,6 +53,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Start at 0."""
         super().__init__()
         self._now = 0.0
+        self.pass_time(0.0)
         self._selector = _NoSelector(self)
 
     def time(self) -> float:
@@ -57,8 +61,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def pass_time(self, seconds: float) -> None:
-        """Move on."""
+        """Move on, to the next timer where rounding would miss it.
+
+        No timer is early, as asyncio's own resolution would have it: one that asks again for the rest of its time would
+        find that no time is left, and ask for ever.
+        """
         self._now += seconds
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]  # what BaseEventLoop keeps
+        if timers and 0 < timers[0].when() - self._now < LEAST_S:
+            self._now = timers[0].when()
+        self._clock_resolution = math.ulp(self._now)
 
     def _process_events(self, event_list: list[Any]) -> None:
         """Do nothing: there are none."""

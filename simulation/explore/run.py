@@ -24,6 +24,7 @@ from simulation.client import SimulatedClient
 from simulation.cluster import Cluster
 from simulation.explore import scenario
 from simulation.explore.ablations import applied
+from simulation.explore.arising import Arising
 from simulation.explore.checkers import cleanup
 from simulation.explore.checkers.decisions import CheckedLog
 from simulation.explore.checkers.facts import FactChecker
@@ -178,6 +179,7 @@ class _Run:
         rows = RowChecker(store, self._plan.capacity, lambda: workload.acts, self._violate)
         FactChecker(store, lambda: workload.acts, self._violate)
         cleanup.watch(store, lambda: workload.acts, self._violate)
+        arising = Arising(trace, store, clock.now_ms)
         trace.count(scenario.shape(self._plan))
         trace.note("plan", msgspec.json.encode(msgspec.structs.replace(self._plan, actions=())).decode())
         stop = asyncio.Event()
@@ -194,7 +196,12 @@ class _Run:
         stop.set()
         await self._end(around, controllers)
         seen = Seen(self._acknowledged, self._logs, self._clients, rows, self._older)
-        for told in await judge(self._log, seen, self._settings):
+        records = {
+            partition: await self._log.read(partition, 0, limit=1_000_000, timeout_s=0.0)
+            for partition in range(self._log.partitions)
+        }
+        arising.judge(record for its in records.values() for record in its)
+        for told in judge(records, seen, self._settings):
             self._violate(told)
         return self._verdict(recovered_s)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from simulation.explore.arising import ARISING
 from simulation.explore.faults import KINDS
 from simulation.explore.run import Options, Verdict, explore
 from simulation.explore.scenario import TAKING_PART
@@ -25,7 +26,7 @@ class Found(msgspec.Struct, frozen=True):
 
     def never_struck(self) -> list[str]:
         """Give the kinds of faults, and of what else takes part, of which the search proves nothing."""
-        return [kind for kind in (*KINDS, *TAKING_PART) if not self.faults.get(kind)]
+        return [kind for kind in (*KINDS, *TAKING_PART, *ARISING) if not self.faults.get(kind)]
 
 
 def search(seeds: Sequence[int], options: Options, jobs: int, told: Callable[[int, int], None]) -> Found:

@@ -10,7 +10,7 @@ from eventlog.events import NodeSeen
 from eventlog.record import Record
 from projections.partition import SNAPSHOT_VERSION, PartitionFold, PartitionState, restore
 
-FORMS = {1: "30f573a932b35aa0", 2: "8e933f20165e93a7", 3: "c83fb1fdbc0e88d5"}
+FORMS = {1: "30f573a932b35aa0", 2: "8e933f20165e93a7", 3: "6bcb724b547bee34", 4: "fe5490943fc1c475"}
 """By snapshot version: the fingerprint of the state's JSON schema."""
 
 

@@ -4,7 +4,7 @@ Nothing acknowledged is lost, every snapshot is what a replay gives, and for eve
 in the log that accounts for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -13,8 +13,9 @@ from eventlog.codec import UndecodableRecord
 from eventlog.log import StoredSnapshot
 from eventlog.record import Entry, Position, Record
 from kube.names import DOMAIN_LABEL
-from projections.clique import CliqueState
+from projections.clique import CliqueState, Membership, Pod
 from projections.desired import clique_effects
+from projections.index import holder_of
 from projections.invariants import indices_are_unique
 from projections.partition import PartitionFold
 from projections.settings import Settings
@@ -27,7 +28,7 @@ from simulation.store import Object
 T = TypeVar("T")
 
 
-def lost(acknowledged: Sequence[tuple[Position, Entry]], records: dict[int, Sequence[Record]]) -> Iterator[str]:
+def lost(acknowledged: Sequence[tuple[Position, Entry]], records: Mapping[int, Sequence[Record]]) -> Iterator[str]:
     """Give the acknowledged entries that are not in the log where it was said that they are."""
     for position, entry in acknowledged:
         partition = records[position.partition]
@@ -94,12 +95,18 @@ def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
 
 
 def _confirmed(fold: PartitionFold, suspicion: Suspicion) -> Iterator[str]:
-    """Give what is suspected, if the log knew of the pod in that clique by then."""
+    """Give what is suspected, if the log knew of the pod in that clique by then, and nobody had its index before."""
     clique = fold.aggregates.get(suspicion.clique)
-    there = clique.domains.values() if isinstance(clique, CliqueState) else ()
-    pods = [membership.pods.get(suspicion.pod) for membership in there]
-    if any(pod is not None and pod.ip == suspicion.address for pod in pods):
-        yield suspicion.told
+    for membership in clique.domains.values() if isinstance(clique, CliqueState) else ():
+        pod = membership.pods.get(suspicion.pod)
+        if pod is not None and pod.ip == suspicion.address and not _given_before(membership, pod, suspicion.index):
+            yield suspicion.told
+
+
+def _given_before(membership: Membership, pod: Pod, index: int) -> bool:
+    """Say whether another node had been given the index before the pod came."""
+    holder = holder_of(membership, index)
+    return holder not in (None, pod.node) and membership.holdings[str(holder)].since < pod.since
 
 
 def _unaccounted(fold: PartitionFold, cdc: Object, offset: int, settings: Settings) -> Iterator[str]:

@@ -31,12 +31,17 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """A violation if the log knew of this pod, with this address, in this clique at the place that the write names."""
+    """A violation if the log knew of this pod, with this address, in this clique at the place that the write names.
+
+    And if nobody had been given the index before that pod came: a row of its node's earlier life, with an address that
+    it has got again, is none of its own.
+    """
 
     position: str
     clique: str
     pod: str
     address: str
+    index: int
     told: str
 
 
@@ -98,14 +103,15 @@ class RowChecker:
             pod = alive.get((node, row["ipAddress"]))
             if node not in rows and pod is not None:
                 told = f"live rows: {_name(after)} loses the row of {node}, whose daemon lives"
-                self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], told))
+                index = row.get("index", -1)
+                self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], index, told))
         for node, row in rows.items():
             if (node, row["ipAddress"]) in alive:
-                was = self._shown.get(_daemon(after, row, alive), row["index"])
+                was = self._shown.get(_daemon(after, row, alive), int(row["index"]))
                 if row["index"] not in (was, before_rows.get(node, {}).get("index")):  # Its daemon may choose anew.
                     told = f"indices: {_name(after)} changes {node}, whose daemon lives, from {was} to {row['index']}"
                     pod = alive[node, row["ipAddress"]]
-                    self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], told))
+                    self.suspicions.append(Suspicion(position, _clique(after), pod, row["ipAddress"], was, told))
 
     def _alive(self, cdc: Object) -> Alive:
         """Give the clique's living daemons; none if the domain is going.

@@ -253,11 +253,18 @@ def test_a_write_that_the_log_does_not_account_for() -> None:
 def test_a_suspicion_is_confirmed_by_what_the_log_knew() -> None:
     pod = DaemonPodSeen(DOMAIN, "n0", "nvidia", "p", "p", 4, CLIQUE, "ip0", reader=True)
     its = records(*BEGIN, pod)
-    suspicion = Suspicion("0/4", CLIQUE, "p", "ip0", "live rows: ...")
+    suspicion = Suspicion("0/4", CLIQUE, "p", "ip0", 0, "live rows: ...")
     assert told(its, suspicions=[(4, suspicion)]) == ["live rows"]
     assert told(its, suspicions=[(3, suspicion)]) == [], "nobody knew of the pod then"
     elsewhere = msgspec.structs.replace(suspicion, clique="c.1")
     assert told(its, suspicions=[(4, elsewhere)]) == []
+
+
+def test_an_index_that_was_given_away_before_the_pod_came_is_not_its_own() -> None:
+    came = DaemonPodSeen(DOMAIN, "n1", "nvidia", "p", "p", 4, CLIQUE, "ip1", reader=True)
+    suspicion = Suspicion("0/4", CLIQUE, "p", "ip1", 0, "live rows: ...")
+    assert told(records(*BEGIN, came), suspicions=[(4, suspicion)]) == [], "n0 had it"
+    assert told(records(*BEGIN[:3], came, ASSIGNED), suspicions=[(4, suspicion)]) == ["live rows"]
 
 
 def test_a_domain_that_is_let_go_too_early() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from simulation.explore.arising import ARISING
 from simulation.explore.faults import KINDS
 from simulation.explore.run import Options, explore
 from simulation.explore.scenario import SHAPES, TAKING_PART
@@ -52,7 +53,7 @@ def test_every_fault_of_a_run_is_of_a_kind_that_is_known() -> None:
     for seed in GREEN[:3]:
         struck.update(explore(seed, Options()).faults)
     assert struck
-    assert struck.keys() <= {*KINDS, *TAKING_PART}
+    assert struck.keys() <= {*KINDS, *TAKING_PART, *ARISING}
 
 
 def test_what_is_left_out_does_not_strike() -> None:

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from simulation.explore import run as running
 from simulation.explore.__main__ import JUDGED_FROM, is_judged, main
+from simulation.explore.arising import ARISING
 from simulation.explore.faults import KINDS
 from simulation.explore.loop import Stuck
 from simulation.explore.run import Options, explore, plan_of
@@ -30,7 +31,7 @@ def test_a_search_adds_up_what_its_runs_met() -> None:
 
 
 def test_what_never_struck_is_named() -> None:
-    met = dict.fromkeys((*KINDS, *TAKING_PART), 1)
+    met = dict.fromkeys((*KINDS, *TAKING_PART, *ARISING), 1)
     assert Found(1, 1.0, met, [], 0.0).never_struck() == []
     del met["clock jump"], met["workload: reboot"]
     assert Found(1, 1.0, met, [], 0.0).never_struck() == ["clock jump", "workload: reboot"]
@@ -45,7 +46,7 @@ def test_a_search_that_is_right_says_what_it_proves_nothing_of() -> None:
     done = said("--seeds", "0..1", "--json")
     told = msgspec.json.decode(done.stdout)
     assert (done.exit_code, told["failed"], told["seeds"]) == (0, [], 2)
-    assert set(told["never_struck"]) == {*KINDS, *TAKING_PART} - told["faults"].keys() != set()
+    assert set(told["never_struck"]) == {*KINDS, *TAKING_PART, *ARISING} - told["faults"].keys() != set()
 
 
 def test_a_story_is_repeated_by_its_own_command() -> None:
