@@ -7,8 +7,7 @@ import pytest
 
 from eventlog.kafka import KafkaPlace
 from tests.integration.broker.logs import make_log
-from tests.integration.controllers import Controller
-from tests.integration.sandbox import Sandbox
+from tests.integration.controllers import Controller, Surroundings
 
 PARTITIONS = 24
 LEADS = ("--leader-election-enabled",)
@@ -21,7 +20,7 @@ class Engine(msgspec.Struct, frozen=True):
     place: str
     options: tuple[str, ...]
 
-    def controller(self, sandbox: Sandbox, output: Path, *options: str) -> Controller:
+    def controller(self, sandbox: Surroundings, output: Path, *options: str) -> Controller:
         """Make a controller process, not started yet; its output lies beside `output`."""
         return Controller(sandbox, output, *self.options, *options, place=self.place)
 

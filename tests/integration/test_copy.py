@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from controller.exits import LOG
 from eventlog.kafka import KafkaPlace
 from eventlog.log import LogError
 from tests.controller.bad_input import DEADLINE_S, answer, output, sentence_of
-from tests.integration.broker.broker import Broker, running
-from tests.integration.broker.build import BuildError
+from tests.integration.broker.broker import Broker
 from tests.integration.broker.logs import make_log, make_topic, put
 from tests.integration.waiting import eventually
 
@@ -162,15 +161,6 @@ async def test_a_copy_that_is_asked_to_end_says_how_to_go_on(new: Callable[[str]
     done = (await result(source, target))["copied"]
     assert 0 < done["there_already"] < RECORDS
     assert await verdict(source) == await verdict(target)
-
-
-@pytest.fixture
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    try:
-        with running(tmp_path_factory.mktemp("own-broker")) as broker:
-            yield broker
-    except BuildError as error:
-        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.mark.parametrize(("origin", "aim"), [("sqlite", "kafka"), ("kafka", "sqlite")])
