@@ -152,24 +152,25 @@ class FaustEngine:
     async def _tend(self, partition: int, consumer: PartitionConsumer) -> None:
         """Bring the partition's state up to the log's end, let it go live, and run its consumer."""
         if partition in self._whole:
-            await self._until_readable(consumer.catch_up, partition)
+            await self._until_readable(consumer, consumer.catch_up)
         else:
             began = self._clock.monotonic()
-            await self._until_readable(consumer.restore, partition)
+            await self._until_readable(consumer, consumer.restore)
             self._whole.add(partition)
             self._metrics.restored(self._clock.monotonic() - began)
         await self._worker.go_live(partition, consumer.next_offset)
         self._live.add(partition)
         await consumer.run(lambda: self._may_act(partition, consumer))
 
-    async def _until_readable(self, read: Callable[[], Awaitable[None]], partition: int) -> None:
+    async def _until_readable(self, consumer: PartitionConsumer, read: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
                 await read()
             except LogUnavailable as error:
-                self._logger.warning("partition not restored yet", partition=partition, cause=str(error))
+                consumer.trouble = str(error)
                 await self._clock.sleep(RETRY_S)
             else:
+                consumer.trouble = None
                 return
 
     # When it acts

@@ -16,7 +16,7 @@ from tests.integration.api import Api
 from tests.integration.broker.broker import Broker
 from tests.integration.clique_watch import CliqueWatch, doubled, renumbered, shaken, vanished
 from tests.integration.controllers import Controller
-from tests.integration.domains import by_name, create_domain, indices, machines, refusals, specs_of
+from tests.integration.domains import PATIENCE_S, by_name, create_domain, indices, machines, refusals, specs_of
 from tests.integration.engines import PARTITIONS, Engine, faust_on
 from tests.integration.fake_kubelet import FakeKubelet
 from tests.integration.replays import Replay, by_node, verify
@@ -162,3 +162,56 @@ async def test_a_second_group_gives_no_index_twice_and_both_are_told_of_each_oth
     assert shaken(watch.versions) == []
     code, output = await verify(faust.place)
     assert code == 0, output
+
+
+async def test_the_partitions_of_a_static_member_wait_for_it_over_a_restart(
+    sandbox: Sandbox, faust: Engine, tmp_path: Path
+) -> None:
+    async with (
+        faust.controller(sandbox, tmp_path / "one", "--group-instance-id", "one") as one,
+        faust.controller(sandbox, tmp_path / "two", "--group-instance-id", "two") as two,
+    ):
+        await share([one, two])
+        before = await figure(one, "cliquelog_rebalances_total")
+        assert await two.stop() == 0
+        await two.start()
+        await share([one, two])
+        assert await figure(one, "cliquelog_rebalances_total") == before
+
+
+async def test_workers_go_on_or_end_after_a_broker_that_was_frozen_and_one_that_was_killed(
+    api: Api, sandbox: Sandbox, own_broker: Broker, new_place: Callable[[], KafkaPlace], tmp_path: Path
+) -> None:
+    faust = await faust_on(msgspec.structs.replace(new_place(), servers=(own_broker.server,)))
+    nodes = machines(sandbox, (18, 5))
+    specs = specs_of(nodes)
+    names = [spec.name for spec in specs]
+    config = tmp_path / "client.properties"
+    config.write_text("request.timeout.ms=2000\ndelivery.timeout.ms=5000\n")
+    options = ("--kafka-config", str(config))
+    async with (
+        FakeKubelet(api, specs) as kubelet,
+        CliqueWatch(api, sandbox) as watch,
+        faust.controller(sandbox, tmp_path / "one", *options) as one,
+        faust.controller(sandbox, tmp_path / "two", *options) as two,
+    ):
+        await share([one, two])
+        domain = await create_domain(api, sandbox, "job")
+        await kubelet.join(domain.uid, *names[:8])
+        own_broker.freeze()
+        await asyncio.sleep(15)  # Longer than a session.
+        own_broker.thaw()
+        await kubelet.join(domain.uid, *names[8:16])
+        await eventually(domain.rows, lambda rows: len(by_name(rows)) == 16, "rows come", PATIENCE_S)
+        await asyncio.to_thread(own_broker.kill)
+        await asyncio.to_thread(own_broker.start)
+        await kubelet.join(domain.uid, *names[16:])
+        rows = await domain.formed(nodes)
+        await watch.caught_up()
+        assert await one.stop() == 0
+        assert await two.stop() == 0
+    assert doubled(watch.versions) == []
+    assert renumbered(watch.versions) == []
+    assert vanished(watch.versions) == []
+    replay = await Replay.of(faust.place)
+    assert by_node(replay.rows(domain.uid)) == by_node(rows)
