@@ -108,11 +108,14 @@ class FaustEngine:
         self._whole: set[int] = set()
         self._own_ends: Mapping[int, int] | None = None
         self._group: asyncio.TaskGroup | None = None
+        self._is_over = False
 
     # What the worker tells
 
     def revoked(self) -> None:
         """Stop acting, on all partitions; which are kept is known when they are assigned."""
+        if self._is_over:
+            return
         self._assigned = None
         self._metrics.rebalanced()
         self._let_go(frozenset(self._held))
@@ -120,6 +123,8 @@ class FaustEngine:
 
     def assigned(self, partitions: frozenset[int]) -> None:
         """Tend the partitions that are ours now, and give up the state of the others."""
+        if self._is_over:
+            return
         self._assigned = partitions
         lost = [self._held.pop(partition) for partition in sorted(self._held.keys() - partitions)]
         new = sorted(partitions - self._held.keys())
@@ -203,7 +208,15 @@ class FaustEngine:
         group.create_task(self._company.run(), name="company")
 
     async def _work(self) -> NoReturn:
-        await self._worker.run()
+        working = asyncio.create_task(self._worker.run(), name="faust worker")
+        try:
+            await asyncio.wait([working])
+            working.result()
+        finally:
+            # Rebalances come until the group is left; nobody is there any more to tend what they bring.
+            self._is_over = True
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
 
     async def _commit(self) -> NoReturn:
         while True:
@@ -263,6 +276,7 @@ class FaustEngine:
 
     async def close(self) -> None:
         """Stop acting, save what is folded, and leave the group."""
+        self._is_over = True
         self._let_go(frozenset(self._held))
         for partition in sorted(self._held):
             await self._held[partition].snapshot()

@@ -391,3 +391,24 @@ async def test_a_worker_without_partitions_of_its_own_waits_for_ever() -> None:
         rig.engine.assigned(frozenset())
         await asyncio.sleep(3 * IMPATIENT.assignment_s)
         assert rig.engine.waits_for() is None
+
+
+async def test_a_rebalance_that_comes_while_it_ends_changes_nothing() -> None:
+    """As where all of a group are asked to end at once: each is given what the others leave."""
+    rig = Rig()
+    async with rig.running():
+        await rig.mark()
+        rig.engine.assigned(frozenset({0}))
+        await eventually(lambda: len(rig.worker.live) == 1)
+    rig.engine.revoked()
+    rig.engine.assigned(frozenset({0, 1}))
+    closing = asyncio.create_task(rig.engine.close())
+    await asyncio.sleep(0)
+    rig.engine.revoked()
+    rig.engine.assigned(frozenset({1}))
+    await closing
+    await a_moment()
+    assert [partition for partition, _ in rig.worker.live] == [0]
+    saved = await rig.snapshots.load(0)
+    assert saved is not None
+    assert saved.next_offset == await rig.log.end_offset(0)
