@@ -88,7 +88,7 @@ def main(
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), failover, pace, scale and so on."""
+    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), failover, pace and so on."""
     shape = Shape(cliques, nodes)
     sizes = Sizes(
         shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, failover_records, chart
