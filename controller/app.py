@@ -21,7 +21,6 @@ from controller.consumer import PartitionConsumer, Source
 from controller.embedded import EmbeddedEngine
 from controller.engine import Engine
 from controller.exits import CONFIGURATION, Failure
-from controller.feed import Feed
 from controller.http import StatusServer
 from controller.lease import Elector
 from controller.metrics import Metrics
@@ -85,10 +84,7 @@ class Controller:
         if self._config.group is not None:
             return self._make_faust_engine(self._config.group)
 
-        def make(partition: int) -> PartitionConsumer:
-            return self._consumer(partition, self._log)
-
-        return EmbeddedEngine(self._log.partitions, make, self._observer.observe, self._clock, self._logger)
+        return EmbeddedEngine(self._log, self._consumer, self._observer.observe, self._clock, self._logger)
 
     def _want(self, owner: str, effects: Mapping[Target, AnyEffect], position: str) -> None:
         self._applier.replace(owner, effects, position)
@@ -96,11 +92,9 @@ class Controller:
     def _make_faust_engine(self, group: GroupConfig) -> Engine:
         from controller import faust_engine  # noqa: PLC0415 - Faust takes long to load, and may not be installed
 
-        feed = Feed(self._log)
         return faust_engine.FaustEngine(
             log=self._log,
-            feed=feed,
-            make=lambda partition: self._consumer(partition, feed),
+            make=self._consumer,
             make_worker=faust_engine.worker_of(self._log, group),
             leader=self._elector.leader if self._elector is not None else None,
             identity=self._config.identity,

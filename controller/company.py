@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol
 from structlog.typing import FilteringBoundLogger
 
 from controller.engine import MakeConsumer
-from eventlog.log import LogUnavailable
+from eventlog.log import EventLog, LogUnavailable
 from eventlog.partitioner import partition_for
 from kube.clock import Clock
 from projections.fold import CONTROLLER_PREFIX
@@ -34,7 +34,7 @@ class Company:
 
     def __init__(
         self,
-        partitions: int,
+        log: EventLog,
         make: MakeConsumer,
         group: str,
         clock: Clock,
@@ -42,7 +42,7 @@ class Company:
         logger: FilteringBoundLogger,
     ) -> None:
         """`make` makes consumers that look where a controller has said what it is; they do not act."""
-        self._partitions = partitions
+        self._log = log
         self._make = make
         self._group = group
         self._clock = clock
@@ -76,7 +76,7 @@ class Company:
 
     async def _said(self, identity: str) -> ControllerState | None:
         key = CONTROLLER_PREFIX + identity
-        consumer = self._make(partition_for(key, self._partitions))
+        consumer = self._make(partition_for(key, self._log.partitions), self._log)
         await consumer.restore()
         state = consumer.aggregates.get(key)
         return state if isinstance(state, ControllerState) else None

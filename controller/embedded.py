@@ -8,6 +8,7 @@ from structlog.typing import FilteringBoundLogger
 
 from controller.engine import MakeConsumer
 from controller.live_reads import Observe
+from eventlog.log import EventLog
 from kube.clock import Clock
 from projections.fold import Aggregate
 
@@ -20,10 +21,10 @@ class EmbeddedEngine:
     is_shared = False
 
     def __init__(
-        self, partitions: int, make: MakeConsumer, observe: Observe, clock: Clock, logger: FilteringBoundLogger
+        self, log: EventLog, make: MakeConsumer, observe: Observe, clock: Clock, logger: FilteringBoundLogger
     ) -> None:
         """`observe` is the observer's: it is in this process."""
-        self._consumers = [make(partition) for partition in range(partitions)]
+        self._consumers = [make(partition, log) for partition in range(log.partitions)]
         self._clock = clock
         self._logger = logger
         self._began = 0.0

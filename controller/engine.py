@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from controller.consumer import PartitionConsumer
+from controller.consumer import PartitionConsumer, Source
 from controller.live_reads import Observe
 from projections.fold import Aggregate
 
-MakeConsumer = Callable[[int], PartitionConsumer]
-"""Makes the consumer of a partition, to be restored."""
+MakeConsumer = Callable[[int, Source], PartitionConsumer]
+"""Makes the consumer of a partition, to be restored; where it goes on from, it reads the source."""
 
 
 class Engine(Protocol):

@@ -75,7 +75,6 @@ class FaustEngine:
         self,
         *,
         log: EventLog,
-        feed: Feed,
         make: MakeConsumer,
         make_worker: Callable[[Listener], GroupWorker],
         leader: Callable[[], str] | None,
@@ -89,9 +88,9 @@ class FaustEngine:
     ) -> None:
         """`leader` gives who leads now, empty if nobody; None where there is no Lease."""
         self._log = log
-        self._feed = feed
         self._make = make
         self._worker = make_worker(self)
+        self._feed = Feed(log, self._worker)
         self._leader = leader
         self._identity = identity
         self._appender = appender
@@ -99,7 +98,7 @@ class FaustEngine:
         self._clock = clock
         self._logger = logger
         self._keys = view_keys(log.partitions)
-        self._company = Company(log.partitions, make, group, clock, metrics, logger)
+        self._company = Company(log, make, group, clock, metrics, logger)
         self._stalls = StallDetector(log, self._positions, clock, metrics, patience)
         self._held: dict[int, PartitionConsumer] = {}
         self._assigned: frozenset[int] | None = None
@@ -130,7 +129,7 @@ class FaustEngine:
         new = sorted(partitions - self._held.keys())
         self._whole &= partitions
         for partition in new:
-            self._held[partition] = self._make(partition)
+            self._held[partition] = self._make(partition, self._feed)
         self._metrics.partitions(len(partitions))
         self._logger.info("partitions assigned", partitions=sorted(partitions), new=new, lost=len(lost))
         if self._group is None:
@@ -229,7 +228,7 @@ class FaustEngine:
         """Fold the whole log, whoever has its partitions. Raises LogError."""
         aggregates: list[tuple[str, Aggregate]] = []
         for partition in range(self._log.partitions):
-            consumer = self._make(partition)
+            consumer = self._make(partition, self._log)
             await consumer.restore()
             aggregates.extend(consumer.aggregates.items())
         return aggregates

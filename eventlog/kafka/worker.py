@@ -101,10 +101,14 @@ class GroupWorker:
         self._live[partition] = offset
         await self._app.go_live({partition: offset})
 
-    def reached(self, partition: int, offset: int) -> None:
-        """Note where a live partition would go on."""
-        if partition in self._live:
-            self._live[partition] = offset
+    def hold(self, partition: int) -> None:
+        """Deliver no more of the partition until it goes live again."""
+        self._live.pop(partition, None)
+        self._app.hold(partition)
+
+    def end(self, partition: int) -> int:
+        """Give the partition's end as far as this worker knows it, else 0; it may be later by now."""
+        return self._app.end(partition)
 
     @property
     def live(self) -> Mapping[int, int]:
@@ -130,6 +134,8 @@ class GroupWorker:
             headers = tuple(found.headers.items() if isinstance(found.headers, Mapping) else found.headers or ())
             timestamp_ms = round(found.timestamp * 1000)
             message = Message(found.partition, found.offset, timestamp_ms, found.key, found.value, headers)
+            if found.partition in self._live:
+                self._live[found.partition] = found.offset + 1
             self._listener.deliver(found.partition, found.offset, self.log.record(message))
 
 
@@ -165,6 +171,14 @@ class _App(faust.App):  # type: ignore[misc]  # Faust's classes count as untyped
         await self.consumer.move(places)
         self.consumer.resume_partitions({place for place in places if place.partition in self.worker.live})
 
+    def hold(self, partition: int) -> None:
+        """Let a partition deliver no more."""
+        self.consumer.pause_partitions({TP(self.worker.log.topic, partition)})
+
+    def end(self, partition: int) -> int:
+        """Give a partition's end as of the last fetch, else 0."""
+        return 0 if self._consumer is None else self._consumer.thread.end(partition)
+
     async def commit_offsets(self, offsets: Mapping[int, int]) -> bool:
         taken: bool = await self.consumer.thread.commit_offsets(dict(offsets))
         return taken
@@ -199,6 +213,9 @@ class _Thread(transport.AIOKafkaConsumerThread):  # type: ignore[misc]
     async def commit_offsets(self, offsets: dict[int, int]) -> bool:
         taken: bool = await self.call_thread(group.commit, self._ensure_consumer(), self.app.worker.log.topic, offsets)
         return taken
+
+    def end(self, partition: int) -> int:
+        return 0 if self._consumer is None else group.end(self._consumer, self.app.worker.log.topic, partition)
 
     async def seek_all(self, offsets: Mapping[int, int]) -> None:
         await self.call_thread(self._seek_all, offsets)

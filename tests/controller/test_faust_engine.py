@@ -10,9 +10,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from controller.appender import Appender
-from controller.consumer import ConsumerConfig, PartitionConsumer
+from controller.consumer import ConsumerConfig, PartitionConsumer, Source
 from controller.faust_engine import FaustEngine, view_keys
-from controller.feed import Feed
 from controller.metrics import Metrics
 from controller.stall import Patience, Stalled
 from eventlog import codec
@@ -66,6 +65,13 @@ class Worker:
         self.live.append((partition, offset))
         self._pumps.append(asyncio.create_task(self._pump(partition, offset)))
 
+    def hold(self, _partition: int) -> None:
+        raise AssertionError("nothing here is far behind")
+
+    def end(self, partition: int) -> int:
+        del partition
+        return 0
+
     async def _pump(self, partition: int, offset: int) -> None:
         while True:
             for record in await self._log.read(partition, offset, limit=10, timeout_s=1):
@@ -105,13 +111,12 @@ class Rig:
         self.worker = Worker(self.log)
         logger, clock = structlog.get_logger(), SystemClock()
         appender = Appender(self.log, clock, "me", self.metrics, logger, retry_s=0.001)
-        feed = Feed(self.log)
 
-        def consumer(partition: int) -> PartitionConsumer:
+        def consumer(partition: int, source: Source) -> PartitionConsumer:
             return PartitionConsumer(
                 partition,
                 log=self.log,
-                source=feed,
+                source=source,
                 snapshots=self.snapshots,
                 appender=appender,
                 want=self.want,
@@ -123,7 +128,6 @@ class Rig:
 
         self.engine = FaustEngine(
             log=self.log,
-            feed=feed,
             make=consumer,
             make_worker=lambda _: self.worker,  # type: ignore[arg-type,return-value]
             leader=(lambda: self.leader) if lease else None,

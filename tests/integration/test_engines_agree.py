@@ -22,7 +22,6 @@ from controller.consumer import ConsumerConfig, PartitionConsumer, Source
 from controller.embedded import EmbeddedEngine
 from controller.engine import Engine
 from controller.faust_engine import FaustEngine
-from controller.feed import Feed
 from controller.metrics import Metrics
 from eventlog import codec
 from eventlog.kafka import KafkaPlace, KafkaSnapshots
@@ -76,12 +75,10 @@ class Parts:
         self.wanted[owner] = effects
 
     def faust(self) -> FaustEngine:
-        feed = Feed(self.log)
         group = GroupConfig(f"group-{uuid4().hex}", None)
         engine = FaustEngine(
             log=self.log,
-            feed=feed,
-            make=lambda partition: self.make(partition, feed),
+            make=self.make,
             make_worker=faust_engine.worker_of(self.log, group),
             leader=None,
             identity="one",
@@ -96,9 +93,7 @@ class Parts:
         return engine
 
     def embedded(self) -> EmbeddedEngine:
-        engine = EmbeddedEngine(
-            self.log.partitions, lambda partition: self.make(partition, self.log), nobody, self.clock, self.logger
-        )
+        engine = EmbeddedEngine(self.log, self.make, nobody, self.clock, self.logger)
         self.consumers = dict(enumerate(engine._consumers))
         return engine
 

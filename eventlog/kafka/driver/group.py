@@ -44,6 +44,12 @@ def member(common: dict[str, Any], settings: KafkaSettings, group: str, instance
     )
 
 
+def end(consumer: AIOKafkaConsumer, topic: str, partition: int) -> int:
+    """Give the partition's end as of the last fetch; 0 if it is not this member's, or was not fetched yet."""
+    place = TopicPartition(topic, partition)
+    return int(consumer.highwater(place) or 0) if place in consumer.assignment() else 0
+
+
 def seek(consumer: AIOKafkaConsumer, topic: str, partition: int, offset: int) -> None:
     """Go on at this offset, if the partition is this member's still."""
     place = TopicPartition(topic, partition)
