@@ -1,0 +1,109 @@
+"""Renders the page: one HTML document that loads nothing.
+
+Problem: names in a log are whatever somebody wrote into a cluster or an audit file, and the page is opened by people
+with rights. Invariant: text from the log is never markup or script. In the template it is escaped; the data is
+compressed and in base64, which has no character that HTML knows; and the policy in the page lets no script run but the
+two whose hashes it names, and nothing be loaded. Reason for compressing: the chart library alone has 4.8 MB, and a
+page is sent around.
+"""
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Iterator
+from importlib import resources
+from importlib.metadata import version
+
+import jinja2
+import msgspec
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from controller import moments
+from controller.audit_report import short
+from controller.reporting.model import FindingGroup, Page
+
+
+class Headline(msgspec.Struct, frozen=True):
+    """A line of the summary and where it leads."""
+
+    severity: str
+    text: str
+    target: str
+
+
+def render(page: Page) -> bytes:
+    """Give the HTML document; equal pages give equal bytes."""
+    assets = resources.files("controller.reporting") / "assets"
+    style, script = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    charts = get_plotlyjs()
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters.update(_filters(page))
+    template = environment.from_string((assets / "page.html").read_text(encoding="utf-8"))
+    document = template.render(
+        page=page,
+        headlines=list(headlines(page)),
+        policy=policy(script, charts),
+        style=Markup(style),  # noqa: S704 - ours
+        script=Markup(script),  # noqa: S704 - ours
+        data=_packed(msgspec.json.encode(page.data)),
+        charts=_packed(charts.encode()),
+        version=version("cliquelog"),
+    )
+    return document.encode("utf-8", "backslashreplace")
+
+
+def policy(script: str, charts: str) -> str:
+    """Give the content security policy: what is not named here is refused, above all every address.
+
+    The chart library makes style sheets of its own when it starts, so those are allowed; style attributes are not.
+    """
+    return (
+        f"default-src 'none'; script-src {_source(script)} {_source(charts)}; style-src-elem 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+
+
+def headlines(page: Page) -> Iterator[Headline]:
+    """Give the lines of the summary: who exchanged an index, then the findings by code, worst first."""
+    told: set[tuple[str, str]] = set()
+    for one in page.moves:
+        now, before = one.move.begun, one.move.ended
+        if one.move.partner and (now.node, one.move.partner) not in told:
+            told |= {(now.node, one.move.partner), (one.move.partner, now.node)}
+            text = (
+                f"{one.move.partner} and {now.node} exchanged the indices {now.index} and {before.index} "
+                f"at {moments.clock(now.begin.time_ms)}"
+            )
+            yield Headline("error", text, f"#clique-{one.section}")
+    for group in page.groups:
+        yield Headline(group.severity, _headline(group), f"#{group.code}")
+
+
+def _headline(group: FindingGroup) -> str:
+    return f"{group.title} ({group.count:,})"
+
+
+def _filters(page: Page) -> dict[str, object]:
+    return {
+        "utc": moments.rfc3339,
+        "clock": moments.clock,
+        "after": lambda time_ms: moments.relative(time_ms, page.data.begin_ms),
+        "seconds": lambda ms: "not formed" if ms is None else f"{ms / 1000:,.1f} s",
+        "width": _width,
+        "short": short,
+    }
+
+
+def _width(width_ms: int) -> str:
+    if width_ms < 1000:
+        return f"{width_ms} ms"
+    return f"{width_ms // 1000} s" if width_ms < 120_000 else f"{width_ms // 60_000} min"
