@@ -21,13 +21,17 @@ from plotly.offline import get_plotlyjs
 
 from controller import moments
 from controller.audit_report import short
-from controller.reporting.model import FindingGroup, Page
+from controller.reporting.model import Page
+
+SWAPS_MAX = 6
+"""Exchanges of indices that the summary tells one by one."""
 
 
 class Headline(msgspec.Struct, frozen=True):
     """A line of the summary and where it leads."""
 
     severity: str
+    badge: str
     text: str
     target: str
 
@@ -69,27 +73,28 @@ def _source(text: str) -> str:
 
 
 def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 
 def headlines(page: Page) -> Iterator[Headline]:
     """Give the lines of the summary: who exchanged an index, then the findings by code, worst first."""
-    told: set[tuple[str, str]] = set()
+    told: set[tuple[str, str, str]] = set()
     for one in page.moves:
-        now, before = one.move.begun, one.move.ended
-        if one.move.partner and (now.node, one.move.partner) not in told:
-            told |= {(now.node, one.move.partner), (one.move.partner, now.node)}
-            text = (
-                f"{one.move.partner} and {now.node} exchanged the indices {now.index} and {before.index} "
-                f"at {moments.clock(now.begin.time_ms)}"
-            )
-            yield Headline("error", text, f"#clique-{one.section}")
+        now, partner = one.move.begun, one.move.partner
+        if not partner or (now.clique, now.node, partner) in told:
+            continue
+        if len(told) == SWAPS_MAX:
+            yield Headline("error", "more", "More nodes exchanged indices: see the list", "#moves")
+            break
+        told.add((now.clique, partner, now.node))
+        target = "#moves" if one.section is None else f"#clique-{one.section}"
+        text = (
+            f"{now.node} and {partner} exchanged indices {one.move.ended.index} and {now.index}, "
+            f"from {moments.clock(now.begin.time_ms)} on"
+        )
+        yield Headline("error", "swap", text, target)
     for group in page.groups:
-        yield Headline(group.severity, _headline(group), f"#{group.code}")
-
-
-def _headline(group: FindingGroup) -> str:
-    return f"{group.title} ({group.count:,})"
+        yield Headline(group.severity, group.severity, f"{group.title} ({group.count:,})", f"#{group.code}")
 
 
 def _filters(page: Page) -> dict[str, object]:

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 
 from controller import auditing
-from controller.reporting import model
+from controller.reporting import building
+from controller.reporting.model import Page
 from controller.reporting.records import RecordView, view
 from eventlog.log import EventLog
 from eventlog.record import Entry, Position, Record
 from projections.audit.timeline import Timeline
 
 
-async def read(log: EventLog, place: str) -> model.Page:
+async def read(log: EventLog, place: str) -> Page:
     """Give what the page of the log, which the user names by `place`, shows. Raises LogError."""
     now = UpToNow(log, [await log.end_offset(partition) for partition in range(log.partitions)])
     audit = await auditing.audit(now)
-    positions, left_out = model.wanted(audit)
+    positions, left_out = building.wanted(audit)
     timeline = Timeline(audit.begin_ms, audit.end_ms)
     views: list[RecordView] = []
     for partition in range(now.partitions):
@@ -22,7 +23,7 @@ async def read(log: EventLog, place: str) -> model.Page:
             timeline.take(change)
             if change.position in positions:
                 views.append(view(change))
-    return model.page(place, audit, timeline, views, left_out)
+    return building.page(place, audit, timeline, views, left_out)
 
 
 class UpToNow:

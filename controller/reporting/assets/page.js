@@ -19,7 +19,8 @@ function make(tag, attributes, ...children) {
 
 // --- times ---
 
-const utc = (ms) => new Date(ms).toISOString();
+const LAST_MS = 253402300799999; // The end of the year 9999: what a log says may be no time at all.
+const utc = (ms) => new Date(Math.min(Math.max(ms, 0), LAST_MS)).toISOString();
 const clock = (ms) => utc(ms).slice(11, -1);
 const after = (ms) => `${ms < page.begin_ms ? "-" : "+"}${(Math.abs(ms - page.begin_ms) / 1000).toFixed(3)}s`;
 const time = (ms) => make("time", { datetime: utc(ms), title: utc(ms) }, clock(ms));
@@ -29,6 +30,7 @@ const short = (text) => text.replace(/system:serviceaccount:[^:\s]+:/g, "");
 
 const MOVED = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 const MOVED_INK = ["#000000", "#ffffff", "#000000", "#000000", "#000000", "#000000"];
+const LANES_MAX = 64;
 const drawn = new Map();
 
 const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -41,7 +43,7 @@ function layout(height, more) {
     height, margin: { l: 48, r: 16, t: 8, b: 40 }, paper_bgcolor: paint("paper"), plot_bgcolor: paint("paper"),
     font: { color: paint("ink"), family: "system-ui, sans-serif", size: 12 },
     hoverlabel: { bgcolor: paint("raised"), bordercolor: paint("line"), font: { color: paint("ink") } },
-    legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0 }, hovermode: "x unified",
+    legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, traceorder: "normal" }, hovermode: "x unified",
     xaxis: { type: "date", ...axis, ...xaxis }, yaxis: { rangemode: "tozero", ...axis, ...yaxis }, ...rest,
   };
 }
@@ -73,7 +75,10 @@ function writesChart(x, counts, height) {
     ([field, name, colour]) => ({
       type: "bar", name, x, y: counts[field], offset: 0, width: page.steps.width_ms, marker: { color: paint(colour), line: { width: 0 } },
     }));
-  return [traces, layout(height, { barmode: "stack", showlegend: true, xaxis: { range: [page.begin_ms, ending()] } })];
+  const most = Math.max(0, ...x.map((_, at) => BARS.reduce((sum, [field]) => sum + counts[field][at], 0)));
+  return [traces, layout(height, {
+    barmode: "stack", showlegend: true, xaxis: { range: [page.begin_ms, ending()] }, yaxis: most < 5 ? { dtick: 1 } : {},
+  })];
 }
 
 const ending = () => Math.max(page.end_ms, page.begin_ms + 1);
@@ -88,11 +93,20 @@ function writesOf(clique) {
   return writesChart(clique.steps.map(([step]) => page.steps.begin_ms + step * page.steps.width_ms), counts, 170);
 }
 
+// One lane for each index from 0 on; where a log names odd ones, for those that it names.
+function lanesOf(clique) {
+  const named = [...new Set(clique.holdings.map((one) => one.index))].sort((one, other) => one - other);
+  const most = named.at(-1) ?? 0;
+  return named[0] >= 0 && most < LANES_MAX ? Array.from({ length: most + 1 }, (_, index) => index) : named;
+}
+
 function indexChart(clique) {
+  const lanes = lanesOf(clique);
+  const lane = new Map(lanes.map((index, at) => [index, at]));
   const ends = clique.holdings.map((one) => one.end_ms ?? ending());
   const colour = (one) => clique.moved.indexOf(one.node);
   const bars = {
-    type: "bar", orientation: "h", showlegend: false, y: clique.holdings.map((one) => one.index),
+    type: "bar", orientation: "h", showlegend: false, y: clique.holdings.map((one) => lane.get(one.index)),
     base: clique.holdings.map((one) => one.begin_ms), x: clique.holdings.map((one, at) => ends[at] - one.begin_ms),
     width: 0.82, text: clique.holdings.map((one) => plain(one.node)), textposition: "inside", insidetextanchor: "start",
     textangle: 0, constraintext: "none",
@@ -107,17 +121,18 @@ function indexChart(clique) {
       (one.end_cause ? `<br>${plain(short(one.end_cause))}` : "")),
     hoverinfo: "text",
   };
-  const named = clique.marks.filter((mark) => mark.index !== null);
+  const named = clique.marks.filter((mark) => lane.has(mark.index));
   const marks = {
-    type: "scatter", mode: "markers", name: "finding", x: named.map((mark) => mark.time_ms), y: named.map((mark) => mark.index),
+    type: "scatter", mode: "markers", name: "finding", x: named.map((mark) => mark.time_ms), y: named.map((mark) => lane.get(mark.index)),
     marker: { symbol: "diamond", size: 9, color: named.map((mark) => paint(mark.severity)), line: { color: paint("paper"), width: 1 } },
     hovertext: named.map((mark) => `${plain(mark.code)}<br>${plain(mark.node)}`), hoverinfo: "text", showlegend: false,
   };
-  const lanes = Math.max(...clique.holdings.map((one) => one.index), 0) + 1;
-  return [[bars, marks], layout(60 + 24 * lanes, {
+  return [[bars, marks], layout(60 + 24 * Math.min(Math.max(lanes.length, 2), LANES_MAX), {
     hovermode: "closest", barmode: "overlay", uniformtext: { minsize: 9, mode: "hide" },
     xaxis: { range: [page.begin_ms, ending()] },
-    yaxis: { range: [lanes - 0.5, -0.5], dtick: 1, showgrid: false, title: { text: "index" } },
+    yaxis: {
+      range: [lanes.length - 0.5, -0.5], showgrid: false, title: { text: "index" }, tickvals: lanes.map((_, at) => at), ticktext: lanes.map(String),
+    },
   })];
 }
 
@@ -152,6 +167,7 @@ function fill(details) {
   body.append(
     figure("Who held which index: one lane an index. Hatched is inferred; a diamond is a finding.", index),
     figure("Writes of this clique's object", writes),
+    ...(clique.holdings_left_out ? [make("p", {}, `${clique.holdings_left_out} older holdings are left out here; cliquelog audit --clique lists them.`)] : []),
     table("Holdings", ["index", "node", "from", "to", "why"], clique.holdings.map(holdingRow)));
   draw(index, () => indexChart(clique));
   draw(writes, () => writesOf(clique));
@@ -242,7 +258,7 @@ function listen() {
   document.querySelector(".tools").addEventListener("submit", (event) => event.preventDefault());
   el("list").addEventListener("toggle", (event) => (event.target.open ? fill : empty)(event.target), { capture: true });
   el("record").addEventListener("close", () => {
-    if (location.hash.startsWith("#record-")) history.back();
+    if (location.hash.startsWith("#record-")) history.replaceState(null, "", "#");
   });
   addEventListener("hashchange", follow);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
