@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, fold, kafka, negotiate, pace, restart, scale, strategies
+from bench import append, effects, fold, kafka, negotiate, pace, report, restart, scale, strategies
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "pace", "scale", "strategies")
-LARGEST = {"negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
+PARTS = (*USUAL, "pace", "report", "scale", "strategies")
+LARGEST = {"negotiate": 1_008, "pace": 504, "report": 5_040, "scale": 50_400, "strategies": 5_040}
 """Nodes of the largest formation, where no other number is given."""
 
 
@@ -79,7 +79,7 @@ def main(
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), pace, scale, strategies."""
+    """Measure PARTS: append to kafka of the list are the default, the others are measured if named."""
     shape = Shape(cliques, nodes)
     sizes = Sizes(shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, chart)
     machine = describe(folder)
@@ -104,6 +104,8 @@ def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
             return negotiate.measure(largest)
         case "pace":
             return pace.measure(largest, folder, sizes.chart)
+        case "report":
+            return report.measure(largest, folder)
         case "scale":
             return scale.measure(largest, folder)
         case "strategies":

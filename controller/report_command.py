@@ -10,7 +10,7 @@ import click
 from controller import exits, places
 from controller.options import kafka_config
 from controller.reporting.model import Page
-from controller.reporting.page import render
+from controller.reporting.page import library, render
 from controller.reporting.reading import read
 
 
@@ -36,7 +36,7 @@ def report(log: str, output: Path, kafka_config: Path | None) -> None:
       cliquelog report sqlite:/var/lib/cliquelog/log.sqlite -o today.html
     """
     page = asyncio.run(_read(log, kafka_config))
-    content = render(page)
+    content = render(page, library())
     try:
         _replace(output, content)
     except OSError as error:

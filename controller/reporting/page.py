@@ -36,34 +36,48 @@ class Headline(msgspec.Struct, frozen=True):
     target: str
 
 
-def render(page: Page) -> bytes:
+class Library(msgspec.Struct, frozen=True):
+    """The chart library: as a source of the page's policy, and packed."""
+
+    source: str
+    packed: str
+
+
+def library() -> Library:
+    """Load the chart library that ships in the `plotly` package."""
+    charts = get_plotlyjs()
+    return Library(_source(charts), _packed(charts.encode()))
+
+
+def render(page: Page, charts: Library) -> bytes:
     """Give the HTML document; equal pages give equal bytes."""
     assets = resources.files("controller.reporting") / "assets"
     style, script = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    charts = get_plotlyjs()
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters.update(_filters(page))
     template = environment.from_string((assets / "page.html").read_text(encoding="utf-8"))
     document = template.render(
         page=page,
         headlines=list(headlines(page)),
-        policy=policy(script, charts),
+        policy=policy(_source(script), charts.source),
         style=Markup(style),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
         data=_packed(msgspec.json.encode(page.data)),
-        charts=_packed(charts.encode()),
+        charts=charts.packed,
         version=version("cliquelog"),
     )
     return document.encode("utf-8", "backslashreplace")
 
 
-def policy(script: str, charts: str) -> str:
-    """Give the content security policy: what is not named here is refused, above all every address.
+def policy(*scripts: str) -> str:
+    """Give the content security policy that lets these scripts run, which are named by their hashes.
+
+    What is not named is refused, above all every address.
 
     The chart library makes style sheets of its own when it starts, so those are allowed; style attributes are not.
     """
     return (
-        f"default-src 'none'; script-src {_source(script)} {_source(charts)}; style-src-elem 'unsafe-inline'; "
+        f"default-src 'none'; script-src {' '.join(scripts)}; style-src-elem 'unsafe-inline'; "
         "base-uri 'none'; form-action 'none'"
     )
 

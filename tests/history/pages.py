@@ -3,12 +3,13 @@
 import base64
 import gzip
 import re
+from functools import cache
 from html.parser import HTMLParser
 
 import msgspec
 
-from controller.reporting.model import Data
-from controller.reporting.page import render
+from controller.reporting.model import Data, Page
+from controller.reporting.page import Library, library, render
 from controller.reporting.reading import read
 from eventlog import codec
 from eventlog.events import CdcSeen, DomainSeen, Event, NodeSeen, Provenance, Row, WatchGap, WriteAnswered
@@ -50,8 +51,18 @@ class Parsed(HTMLParser):
         self.text.append(data)
 
 
+@cache
+def charts() -> Library:
+    """Pack the library once: it takes longer than all else."""
+    return library()
+
+
+def rendered(page: Page) -> str:
+    return render(page, charts()).decode()
+
+
 async def page_of(log: MemoryLog) -> str:
-    return render(await read(log, "memory:log")).decode()
+    return rendered(await read(log, "memory:log"))
 
 
 async def page_of_recording(name: str) -> str:

@@ -14,7 +14,6 @@ from plotly.offline import get_plotlyjs
 from controller import exits
 from controller.auditing import Audit, audit
 from controller.reporting.building import CLIQUES_MAX, HOLDINGS_MAX, RECORDS_MAX, page, wanted
-from controller.reporting.page import render
 from controller.reporting.reading import read
 from eventlog.memory import MemoryLog
 from eventlog.record import Position
@@ -22,7 +21,7 @@ from projections.audit.holdings import Holding, Moment
 from projections.audit.moves import moves
 from projections.audit.timeline import DAY_MS, STEPS_MAX, WIDTHS_MS, Level, Timeline, Writes, step_width
 from tests.history.histories import NAMES, audit_log, audited, imported, lines, watches
-from tests.history.pages import HOSTILE, Parsed, data_of, log_with_names, packed, page_of, page_of_recording
+from tests.history.pages import HOSTILE, Parsed, data_of, log_with_names, packed, page_of, page_of_recording, rendered
 from tests.history.test_import_command import CHURN, cliquelog
 
 
@@ -115,7 +114,7 @@ def test_what_grows_with_a_history_is_bounded_and_what_is_left_out_is_counted() 
     assert (len(wide.data.cliques), wide.cliques_left_out) == (CLIQUES_MAX, len(many) - CLIQUES_MAX)
     assert [(len(one.holdings), one.holdings_left_out) for one in deep.data.cliques] == [(HOLDINGS_MAX, 5)]
     assert deep.data.cliques[0].holdings[-1].node == one_clique[-1].node, "the newest are kept"
-    assert f"{wide.cliques_left_out:,} more cliques are left out" in render(wide).decode()
+    assert f"{wide.cliques_left_out:,} more cliques are left out" in rendered(wide)
 
 
 async def test_a_page_carries_what_was_computed_and_the_library_as_it_is(churn: str) -> None:
@@ -123,7 +122,7 @@ async def test_a_page_carries_what_was_computed_and_the_library_as_it_is(churn: 
 
     assert data_of(churn) == shown.data
     assert packed(churn, "charts").decode() == get_plotlyjs()
-    assert churn == render(shown).decode(), "equal logs give equal pages"
+    assert churn == rendered(shown), "equal logs give equal pages"
 
 
 def test_every_link_leads_to_a_place_in_the_page_or_to_a_record_that_it_holds(churn: str) -> None:
@@ -168,6 +167,18 @@ async def test_names_in_a_log_are_text_and_nothing_else() -> None:
     assert "49" not in "".join(hostile.text).split(), "a name is no template"
     for name in HOSTILE:
         assert any(name in text for text in hostile.text), name
+
+
+def tags_of(name: str) -> list[tuple[str, tuple[str, ...]]]:
+    async def page() -> str:
+        return await page_of(await log_with_names((name,)))
+
+    return Parsed(asyncio.run(page())).tags
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1))
+def test_whatever_the_name_the_page_has_the_same_tags(name: str) -> None:
+    assert tags_of(name) == tags_of("name")
 
 
 async def test_a_page_of_an_empty_log_says_so() -> None:

@@ -1,10 +1,13 @@
 """A real browser, and all that a page says and asks for in it.
 
-The browser is this machine's own Chromium (`make browser`); without one a test fails.
+The browser is this machine's own Chromium; without one a test fails. `python -m tests.integration.browser` installs it
+where there is none, from Debian's packages: Playwright's own builds would come from elsewhere.
 """
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,3 +71,25 @@ class Visit:
     def close(self) -> None:
         """Close it."""
         self._context.close()
+
+
+def install() -> str:
+    """Give the path of a browser, which is installed if there is none. Raises NoBrowser."""
+    try:
+        return find_browser()
+    except NoBrowser:
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            raise NoBrowser("no browser was found: install Chromium (on Debian: apt-get install chromium)") from None
+    subprocess.run(["apt-get", "update", "-qq"], check=True)
+    # Fonts are only recommended there; without one a page has no text.
+    words = ["--yes", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(["apt-get", "install", *words], env=environment, stdout=subprocess.DEVNULL, check=True)
+    return find_browser()
+
+
+if __name__ == "__main__":
+    try:
+        print(f"browser: {install()}")
+    except NoBrowser as error:
+        sys.exit(str(error))

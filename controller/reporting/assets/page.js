@@ -48,11 +48,18 @@ function layout(height, more) {
   };
 }
 
-// A drawing is a function that gives traces and layout anew, so that it can be drawn again in other colours.
-function draw(box, drawing) {
+// A drawing is a function that gives traces and layout anew, so that it can be drawn again in other colours. What was
+// closed again before the library was there is not drawn.
+async function draw(box, drawing) {
   drawn.set(box, drawing);
+  await library;
+  if (!drawn.has(box)) return;
   const [traces, shape] = drawing();
-  return Plotly.react(box, traces, shape, { responsive: true, displaylogo: false, displayModeBar: false });
+  await Plotly.react(box, traces, shape, { responsive: true, displaylogo: false, displayModeBar: false });
+}
+
+async function load() {
+  document.head.append(make("script", {}, await unpacked("charts")));
 }
 
 const stepTimes = () => page.steps.levels.map((_, step) => page.steps.begin_ms + step * page.steps.width_ms);
@@ -176,7 +183,7 @@ function fill(details) {
 function empty(details) {
   for (const box of details.querySelectorAll(".chart")) {
     drawn.delete(box);
-    Plotly.purge(box);
+    globalThis.Plotly?.purge(box);
   }
   details.querySelector(".body").replaceChildren();
 }
@@ -247,15 +254,15 @@ function order() {
 
 // --- start ---
 
-function redraw() {
-  for (const [box, drawing] of drawn) draw(box, drawing);
+async function redraw() {
+  await Promise.all([...drawn].map(([box, drawing]) => draw(box, drawing)));
 }
 
 function listen() {
   el("filter").addEventListener("input", filter);
   el("only").addEventListener("change", filter);
   el("order").addEventListener("change", order);
-  document.querySelector(".tools").addEventListener("submit", (event) => event.preventDefault());
+  el("tools").form.addEventListener("submit", (event) => event.preventDefault());
   el("list").addEventListener("toggle", (event) => (event.target.open ? fill : empty)(event.target), { capture: true });
   el("record").addEventListener("close", () => {
     if (location.hash.startsWith("#record-")) history.replaceState(null, "", "#");
@@ -263,23 +270,24 @@ function listen() {
   addEventListener("hashchange", follow);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   const printed = matchMedia("print");
-  printed.addEventListener("change", () => {
-    redraw();
+  printed.addEventListener("change", async () => {
+    await redraw();
     for (const box of drawn.keys()) Plotly.relayout(box, printed.matches ? { width: 680 } : { width: null, autosize: true });
   });
 }
 
+// Findings, records and the filter can be used before the charts, whose library takes longest, are there.
 let page;
+let library;
 try {
   page = JSON.parse(await unpacked("data"));
-  document.head.append(make("script", {}, await unpacked("charts")));
+  library = load();
   listen();
-  if (page.records) {
-    draw(el("levels"), levelsChart);
-    draw(el("writes"), writesOfAll);
-  }
+  el("tools").disabled = false;
+  const charts = page.records ? [draw(el("levels"), levelsChart), draw(el("writes"), writesOfAll)] : [];
   if (page.cliques.length && page.cliques[0].marks.length) el("clique-0").open = true;
   follow();
+  await Promise.all([library, ...charts]);
   document.querySelector("main").setAttribute("aria-busy", "false");
 } catch (error) {
   el("trouble").textContent = `The charts and the records cannot be shown: ${error.message}. A browser of 2023 or later can unpack them.`;
