@@ -9,15 +9,22 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, failover, fold, kafka, negotiate, pace, restart, scale, strategies
+from bench import append, effects, failover, fold, kafka, negotiate, pace, report, restart, scale, strategies
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "failover", "pace", "scale", "strategies")
-LARGEST = {"failover": 1_008, "negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
+PARTS = (*USUAL, "failover", "pace", "report", "scale", "strategies")
+LARGEST = {
+    "failover": 1_008,
+    "negotiate": 1_008,
+    "pace": 504,
+    "report": 5_040,
+    "scale": 50_400,
+    "strategies": 5_040,
+}
 """Nodes of the largest formation, where no other number is given."""
 
 
@@ -88,7 +95,7 @@ def main(
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), failover, pace and so on."""
+    """Measure PARTS: append to kafka of the list are the default, the others are measured if named."""
     shape = Shape(cliques, nodes)
     sizes = Sizes(
         shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, failover_records, chart
@@ -115,6 +122,8 @@ def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
             return negotiate.measure(largest)
         case "pace":
             return pace.measure(largest, folder, sizes.chart)
+        case "report":
+            return report.measure(largest, folder)
         case "scale":
             return scale.measure(largest, folder)
         case "strategies":

@@ -10,6 +10,7 @@ from controller.copy_command import copy_log
 from controller.exits import explain
 from controller.import_command import import_
 from controller.replay_command import replay
+from controller.report_command import report
 from controller.run_command import run
 from controller.simulate_command import simulate
 from controller.topics_command import topics
@@ -50,6 +51,7 @@ main.add_command(audit)
 main.add_command(copy_log)
 main.add_command(import_)
 main.add_command(replay)
+main.add_command(report)
 main.add_command(run)
 main.add_command(simulate)
 main.add_command(topics)
