@@ -12,6 +12,7 @@ from controller.run_command import run
 from controller.simulate_command import simulate
 from controller.topics_command import topics
 from controller.verify_command import verify
+from controller.why_command import why
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ def main() -> None:
     """Assign and publish IMEX daemon indices of ComputeDomains from an event log.
 
     \b
-    Exit codes: 0 done, 1 a defect, 2 wrong command line, 3 configuration, 4 the log,
+    Exit codes: 0 done, 1 a defect (why: a step is missing), 2 wrong command line, 3 configuration, 4 the log,
     5 the API server, 6 leadership lost, 7 audit, verify or simulate found something,
     8 an input of import, 130 interrupted.
     """
@@ -50,3 +51,4 @@ main.add_command(run)
 main.add_command(simulate)
 main.add_command(topics)
 main.add_command(verify)
+main.add_command(why)

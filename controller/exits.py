@@ -1,7 +1,7 @@
 """Exit codes and the sentences that go with them: what a user did is never answered with a traceback.
 
 0  done; for `audit` and `verify`: nothing found
-1  a defect of cliquelog (a traceback is in the log)
+1  `why`: a step is missing; else a defect of cliquelog (a traceback is in the log)
 2  the command line is wrong (click's)
 3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output, temporary folder
 4  the log cannot be used: not a log, damaged, of a newer version, read-only, full, on a network file system;
@@ -19,6 +19,7 @@ from controller.lease import LeadershipLost
 from eventlog.log import LogError
 from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized, Unreachable
 
+MISSING = 1
 CONFIGURATION = 3
 LOG = 4
 API = 5
