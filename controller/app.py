@@ -23,6 +23,7 @@ from controller.exits import CONFIGURATION, Failure
 from controller.http import StatusServer
 from controller.ingest import Ingest
 from controller.lease import Elector
+from controller.live_why import LiveWhy
 from controller.metrics import Metrics
 from controller.normaliser import Normaliser
 from controller.requests import Renderer
@@ -108,7 +109,8 @@ class Controller:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until `stop` is set. Raises ExceptionGroup of what a part raised, Failure if it cannot listen."""
-        server = StatusServer(self._not_alive, self._not_ready, self._metrics)
+        why = LiveWhy(self._log, self._applier.pending, self._clock, self._config.settings)
+        server = StatusServer(self._not_alive, self._not_ready, self._metrics, why.answer)
         if self._config.listen is not None:
             await self._listen(server, *self._config.listen)
         life = asyncio.create_task(self._live(), name="life")

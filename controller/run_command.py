@@ -119,7 +119,7 @@ COLLECT_AFTER = (20_000, 10, 10)
     type=Listen(),
     default="127.0.0.1:8080",
     show_default=True,
-    help="Where /metrics, /healthz and /readyz are served.",
+    help="Where /metrics, /healthz, /readyz and (to loopback alone) /why are served.",
 )
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=16, show_default=True, help="Requests in flight at once."

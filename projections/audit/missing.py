@@ -189,7 +189,7 @@ def _pending(one: Situation) -> str:
             return f"the write before failed; the next try is in {wait}"
         case "throttled":
             return f"writes wait {wait} for the API server's throttling, or for the controller's own ceiling"
-        case "refused":
+        case "futile":
             return "the API server took the write for no change"
         case _:
             return "its write is due, and others go first"

@@ -12,7 +12,7 @@ from projections.clique import CliqueState, Membership
 from projections.domain import DomainState
 from projections.visibility import WatchState
 
-Delay = Literal["in-flight", "held", "paced", "backing-off", "throttled", "refused", "queued"]
+Delay = Literal["in-flight", "held", "paced", "backing-off", "throttled", "futile", "queued"]
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Pending(msgspec.Struct, frozen=True):
 
     `in-flight`: it is sent. `held`: the watch has not shown the write before it. `paced`: it waits for company.
     `backing-off`: the one before failed. `throttled`: the API server asked for a pause, or the ceiling is reached.
-    `refused`: the server took the same write for no change. `queued`: others come first.
+    `futile`: the server took the same write for no change. `queued`: others come first.
     """
 
     delay: Delay

@@ -213,7 +213,7 @@ async def test_refused_writes_are_told_until_the_row_changes(answers: list[Keyed
         ("paced", "waits 1.5 s for company"),
         ("backing-off", "the next try is in 1.5 s"),
         ("throttled", "throttling"),
-        ("refused", "took the write for no change"),
+        ("futile", "took the write for no change"),
         ("queued", "others go first"),
     ],
 )
