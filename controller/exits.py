@@ -6,7 +6,7 @@
 3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output, temporary folder
 4  the log cannot be used: not a log, damaged, of a newer version, read-only, full, on a network file system;
    on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them
-5  the API server cannot be used: not reachable, a kind not served, a permission missing; `why`: nor the controller asked
+5  the API server cannot be used: not reachable, a kind not served, a permission missing; `why`: nor a controller
 6  the leadership was lost
 7  `audit` or `verify` found something; `simulate`: the domain did not form, or the replay gave another state
 8  an input of `import` cannot be read, or holds a line that is not understood and `--strict` was given
