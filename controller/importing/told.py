@@ -4,14 +4,20 @@ Problem: an audit log, a watch and a list say the same things in different ways.
 these, and knows nothing of the lines around it; what must be concluded from several lines is the recorder's. Pure.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
 from eventlog.events import WriteAnswered
+from kube import reflector
 from kube.client import Resource
 from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS
 from kube.objects import KubeObject, Struct, object_decoder
+
+MENTIONED = "the newest time that the objects mention, to the second"
+"""What a record's time is taken from where the source states none."""
+UNDECODABLE = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""What decoding raises for bytes that are not what they should be: nested too deep, or of a time out of range, too."""
 
 
 class NotUnderstood(Exception):
@@ -23,7 +29,10 @@ class ObjectTold(msgspec.Struct, frozen=True):
 
     `dated` is empty if the source states the time, else what it was taken from. `generation` counts the changes of the
     object's content, 0 if it does not say. `gone`: it was deleted, and this is how it was last. `writer` is the user
-    whose write made it so, empty if unknown.
+    whose write made it so, empty if unknown; `inferred` why it is concluded, empty if the source shows it.
+
+    `in_place`: the source has an order of its own, in which lists have their beginning and end (a capture), and
+    `listed` says that it was in such a list.
     """
 
     source: str
@@ -34,6 +43,9 @@ class ObjectTold(msgspec.Struct, frozen=True):
     dated: str = ""
     gone: bool = False
     writer: str = ""
+    inferred: str = ""
+    in_place: bool = False
+    listed: bool = False
 
     @property
     def version(self) -> int:
@@ -86,7 +98,15 @@ class Lost(msgspec.Struct, frozen=True):
     cause: str
 
 
-Told = ObjectTold | Removed | Answered | Lost
+class Marked(msgspec.Struct, frozen=True):
+    """A list began or was complete, or a watch had a gap, as a reflector told it."""
+
+    source: str
+    time_ms: int
+    event: reflector.RelistBegan | reflector.RelistCompleted | reflector.Gap
+
+
+Told = ObjectTold | Removed | Answered | Lost | Marked
 
 
 class _ManagedFields(Struct, frozen=True):
@@ -160,5 +180,8 @@ class Objects:
 
 
 def milliseconds(time: datetime) -> int:
-    """Give Unix milliseconds."""
-    return int(time.timestamp() * 1000)
+    """Give Unix milliseconds. Raises ValueError for a time before 1970."""
+    count = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if count < 0:
+        raise ValueError(f"the time {time} is before 1970")
+    return count

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from controller.importing.told import Lost, NotUnderstood, Objects, ObjectTold, Told
+from controller.importing.told import MENTIONED, UNDECODABLE, Lost, NotUnderstood, Objects, ObjectTold, Told
 from kube.envelopes import WatchEvent
-
-MENTIONED = "the newest time that the objects mention, to the second"
 
 
 class WatchStream:
@@ -26,7 +24,7 @@ class WatchStream:
             event = self._events.decode(line)
             if event.type in {"ADDED", "MODIFIED", "DELETED"}:
                 return self._changed(event, source)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise NotUnderstood(f"it is not a watch event: {error}") from error
         if event.type == "BOOKMARK":
             return ()
