@@ -8,6 +8,7 @@ import click
 from controller.audit_command import audit
 from controller.exits import explain
 from controller.import_command import import_
+from controller.record_command import record
 from controller.replay_command import replay
 from controller.run_command import run
 from controller.simulate_command import simulate
@@ -48,6 +49,7 @@ def main() -> None:
 
 main.add_command(audit)
 main.add_command(import_)
+main.add_command(record)
 main.add_command(replay)
 main.add_command(run)
 main.add_command(simulate)

@@ -38,20 +38,8 @@ class RunConfig(msgspec.Struct, frozen=True):
     consumer: ConsumerConfig = ConsumerConfig()
 
     def selectors(self) -> tuple[list[Selector], list[Selector]]:
-        """Give what is watched, in two groups: what the second group's first lists prove concerns the first.
-
-        A complete list of pods proves which rows have no daemon, one of ComputeDomains which labels have no domain:
-        both only of what was seen before the list began.
-        """
-        where = "" if self.everywhere else self.settings.namespace
-        labelled = names.DOMAIN_LABEL
-        first = [
-            Selector(names.CDCS, where),
-            Selector(names.DAEMON_SETS, where, labelled),
-            Selector(names.CLAIM_TEMPLATES, "", labelled),
-            Selector(names.NODES, "", labelled),
-        ]
-        return first, [Selector(names.PODS, where, labelled), Selector(names.COMPUTE_DOMAINS)]
+        """Give what is watched; see `watched`."""
+        return watched("" if self.everywhere else self.settings.namespace)
 
     def shown(self) -> dict[str, str]:
         """Give the settings that a record of the start states."""
@@ -63,3 +51,19 @@ class RunConfig(msgspec.Struct, frozen=True):
             "pace": msgspec.json.encode(self.pace).decode(),
             "limits": msgspec.json.encode(self.limits).decode(),
         }
+
+
+def watched(namespace: str) -> tuple[list[Selector], list[Selector]]:
+    """Give what is watched, in two groups: what the second group's first lists prove concerns the first.
+
+    A complete list of pods proves which rows have no daemon, one of ComputeDomains which labels have no domain: both
+    only of what was seen before the list began. `namespace` is the driver's, "" for daemons and CDCs anywhere.
+    """
+    labelled = names.DOMAIN_LABEL
+    first = [
+        Selector(names.CDCS, namespace),
+        Selector(names.DAEMON_SETS, namespace, labelled),
+        Selector(names.CLAIM_TEMPLATES, "", labelled),
+        Selector(names.NODES, "", labelled),
+    ]
+    return first, [Selector(names.PODS, namespace, labelled), Selector(names.COMPUTE_DOMAINS)]

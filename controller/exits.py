@@ -5,7 +5,8 @@
 2  the command line is wrong (click's)
 3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output, temporary folder
 4  the log cannot be used: not a log, damaged, of a newer version, read-only, full, on a network file system;
-   on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them
+   on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them; `record`: its output
+   cannot be written, or the disk is full
 5  the API server cannot be used: not reachable, a kind not served, a permission missing; `why`: nor a controller
 6  the leadership was lost
 7  `audit` or `verify` found something; `simulate`: the domain did not form, or the replay gave another state
@@ -24,6 +25,7 @@ CONFIGURATION = 3
 LOG = 4
 API = 5
 LEADERSHIP = 6
+OUTPUT = 4
 FOUND = 7
 INPUT = 8
 

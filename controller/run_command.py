@@ -214,7 +214,8 @@ async def _run(config: RunConfig, kubeconfig: str | None, context: str | None, k
             config.log, config.partitions, kafka_config=kafka_config, foreign=_Strangers(logger)
         )
         stack.push_async_callback(log.close)
-        await preflight(client, config)
+        first, second = config.selectors()
+        await preflight(client, [*first, *second], "deploy/rbac.yaml")
         controller = Controller(
             config,
             log=log,
