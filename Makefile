@@ -62,6 +62,7 @@ bench: setup broker ## measure; prints its figures with the command and the mach
 lock: setup ## pin the dependencies anew
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-emit-index-url --no-header -q --python-version 3.11 -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra faust --generate-hashes --no-annotate --no-emit-index-url --no-header -q --python-version 3.11 -c requirements.lock -o requirements-run.lock
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

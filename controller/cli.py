@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from controller.audit_command import audit
+from controller.copy_command import copy_log
 from controller.exits import explain
 from controller.import_command import import_
 from controller.record_command import record
@@ -41,13 +42,15 @@ def main() -> None:
     """Assign and publish IMEX daemon indices of ComputeDomains from an event log.
 
     \b
-    Exit codes: 0 done, 1 a defect (why: a step is missing), 2 wrong command line, 3 configuration, 4 the log,
-    5 the API server, 6 leadership lost, 7 audit, verify or simulate found something,
-    8 an input of import, 130 interrupted.
+    Exit codes: 0 done, 1 a defect (why: a step is missing), 2 wrong command line,
+    3 configuration, 4 the log, 5 the API server, 6 leadership lost, 7 audit, copy,
+    verify or simulate found something, 8 an input of import, 9 a worker made no
+    progress, 10 cut off at its end, 130 interrupted.
     """
 
 
 main.add_command(audit)
+main.add_command(copy_log)
 main.add_command(import_)
 main.add_command(record)
 main.add_command(replay)

@@ -189,7 +189,7 @@ class Coalescer:
     def _start(self, now: float, slot: Slot, effect: AnyEffect) -> Work:
         slot.in_flight, slot.scheduled = True, None
         if slot.doubt or slot.hold is not None:
-            return Refresh(effect.target)
+            return Refresh(effect.target, slot.owner)
         since = now if slot.since is None else slot.since
         slot.sent = Sent(effect, since, slot.history)
         slot.history = written(self._pace, slot.history, effect, since, now, self._rng.random())

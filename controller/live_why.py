@@ -1,11 +1,11 @@
 """Why a node is not ready, asked of a controller that runs: its log, and what its next write waits for.
 
-The log is read as `cliquelog why --log` reads it, beside the work; one question at a time, and none for ever, so that
-whoever asks again and again costs no more than one reading.
+The log is read as `cliquelog why --log` reads it: opened anew, so that the work's own readers keep their places. One
+question is answered at a time, and none takes for ever: whoever asks again and again costs no more than one reading.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -28,10 +28,14 @@ class LiveWhy:
     """Answers for one controller."""
 
     def __init__(
-        self, log: EventLog, pending: Callable[[Target], Pending | None], clock: Clock, settings: Settings
+        self,
+        open_log: Callable[[], Awaitable[EventLog]],
+        pending: Callable[[Target], Pending | None],
+        clock: Clock,
+        settings: Settings,
     ) -> None:
-        """`pending` says what the next write of an object waits for."""
-        self._log = log
+        """`open_log` gives the log for one reading; `pending` says what the next write of an object waits for."""
+        self._open_log = open_log
         self._pending = pending
         self._clock = clock
         self._settings = settings
@@ -44,7 +48,7 @@ class LiveWhy:
         async with self._asked:
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    found = await explaining.situation(self._log, subject, None)
+                    found = await self._read(subject)
             except TimeoutError:
                 raise Unanswered("the log is too long for an answer here; ask the log itself, with --log") from None
             except LogError as error:
@@ -54,6 +58,13 @@ class LiveWhy:
         return msgspec.json.encode(
             document(explain(msgspec.structs.replace(found, decides=True, at_ms=now_ms, pending=pending)))
         )
+
+    async def _read(self, subject: str) -> Situation:
+        log = await self._open_log()
+        try:
+            return await explaining.situation(log, subject, None)
+        finally:
+            await log.close()
 
     def _target(self, found: Situation) -> Target | None:
         """Give the object that holds the node's row."""

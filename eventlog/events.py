@@ -282,6 +282,15 @@ class RelistCompleted(Event, frozen=True, tag="relist-completed"):
     objects: int
 
 
+class ViewCompleted(Event, frozen=True, tag="view-completed"):
+    """All that the first complete lists of the controller `observer` brought to this partition is in the log before.
+
+    It is appended to each partition once in an observer's life, where the processes that write do not all observe.
+    """
+
+    observer: str
+
+
 class WatchGap(Told, frozen=True, tag="watch-gap"):
     """Watch events may have been missed since `resource_version`; a relist follows. `cause` in one sentence."""
 
@@ -352,6 +361,6 @@ Observation = (
     | ClaimTemplateGone
     | WriteAnswered
 )
-Mark = RelistBegan | RelistCompleted | WatchGap
+Mark = RelistBegan | RelistCompleted | ViewCompleted | WatchGap
 Decision = IndexAssigned | IndexAdopted | IndexReleased | IndexRefused
 AnyEvent = Observation | Mark | Decision | ControllerStarted

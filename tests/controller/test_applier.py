@@ -64,6 +64,7 @@ class Rig:
             clock=self.clock,
             render=Renderer("me", manifest),
             observe=self.observe,
+            may_send=lambda: True,
             metrics=self.metrics,
             log=structlog.wrap_logger(
                 None, processors=[self.log], wrapper_class=structlog.make_filtering_bound_logger("info")
@@ -84,7 +85,7 @@ class Rig:
         self.deliveries.add(task)
         task.add_done_callback(self.deliveries.discard)
 
-    async def observe(self, target: Target, raw: bytes | None) -> None:
+    async def observe(self, _owner: str, target: Target, raw: bytes | None) -> None:
         body = None if raw is None else json.loads(raw)
         self.observed.append((target, None if body is None else int(body["metadata"]["resourceVersion"])))
         if target.resource == "computedomaincliques":
@@ -409,7 +410,7 @@ async def test_an_event_that_an_earlier_process_posted_is_not_posted_again() -> 
 async def test_an_error_that_is_not_the_api_servers_ends_the_applier() -> None:
     rig = Rig(Limits())
 
-    async def broken(_target: Target, _raw: bytes | None) -> None:
+    async def broken(_owner: str, _target: Target, _raw: bytes | None) -> None:
         raise OSError("disk full")
 
     rig.applier._observe = broken

@@ -22,8 +22,15 @@ from projections.settings import Settings
 from tests.history.test_why import CDC, INDEXED, READY, Keyed
 
 
-class SlowLog(MemoryLog):
-    """A log whose reads wait."""
+class LastingLog(MemoryLog):
+    """A log that outlives those who open and close it."""
+
+    async def close(self) -> None:
+        pass
+
+
+class SlowLog(LastingLog):
+    """One whose reads wait."""
 
     def __init__(self) -> None:
         super().__init__(partitions=1)
@@ -52,12 +59,15 @@ async def filled(log: MemoryLog, history: Sequence[Keyed]) -> MemoryLog:
 
 
 def live(log: MemoryLog, writes: Writes) -> LiveWhy:
-    return LiveWhy(log, writes, SystemClock(), Settings("driver"))
+    async def open_log() -> MemoryLog:
+        return log
+
+    return LiveWhy(open_log, writes, SystemClock(), Settings("driver"))
 
 
 async def test_the_answer_says_what_the_next_write_waits_for() -> None:
     writes = Writes()
-    answer = json.loads(await live(await filled(MemoryLog(partitions=3), READY), writes).answer("n0"))
+    answer = json.loads(await live(await filled(LastingLog(partitions=3), READY), writes).answer("n0"))
     assert (answer["missing"], answer["ready"]) == ("write-paced", False)
     assert "waits 1.2 s for company" in answer["sentence"]
     assert writes.asked == [Target("computedomaincliques", "driver", CDC)]
@@ -66,7 +76,7 @@ async def test_the_answer_says_what_the_next_write_waits_for() -> None:
 
 async def test_the_object_is_named_also_before_it_is_there() -> None:
     writes = Writes()
-    answer = json.loads(await live(await filled(MemoryLog(partitions=3), INDEXED), writes).answer("n0"))
+    answer = json.loads(await live(await filled(LastingLog(partitions=3), INDEXED), writes).answer("n0"))
     assert answer["missing"] == "no-pod"
     assert writes.asked == [Target("computedomaincliques", "driver", CDC)]
 
@@ -110,7 +120,7 @@ async def command_against(body: bytes) -> Result:
 
 
 async def test_the_command_shows_what_a_controller_answers() -> None:
-    body = await live(await filled(MemoryLog(partitions=3), READY), Writes()).answer("n0")
+    body = await live(await filled(LastingLog(partitions=3), READY), Writes()).answer("n0")
     done = await command_against(body)
     assert done.exit_code == exits.MISSING
     assert done.stdout.startswith("the row of node n0 is not Ready: its write waits 1.2 s for company.")
@@ -118,7 +128,7 @@ async def test_the_command_shows_what_a_controller_answers() -> None:
 
 @pytest.mark.parametrize("change", [b"", b"[]", b"not json", b'{"node": 7}', b"unknown field", b"no time"])
 async def test_the_command_takes_nothing_for_an_answer_that_is_none(change: bytes) -> None:
-    body = await live(await filled(MemoryLog(partitions=3), READY), Writes()).answer("n0")
+    body = await live(await filled(LastingLog(partitions=3), READY), Writes()).answer("n0")
     if change == b"unknown field":
         change = body[:-1] + b',"more":1}'
     elif change == b"no time":
