@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Built binaries live outside the tree, keyed by a hash of their sources.
 export CLIQUELOG_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cliquelog
 
-.PHONY: help setup demo test explore explore-today test-integration check format bench controlplane broker lock clean
+.PHONY: help setup demo test explore explore-today test-integration check format findings bench controlplane broker lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 20
@@ -52,6 +52,9 @@ check: setup ## format, lint, types, import rules
 format: setup ## rewrite the sources into the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+findings: setup ## write the table of docs/findings.md anew from the rules of the audit
+	$(BIN)/python -m controller.findings_document docs/findings.md
 
 bench: setup broker ## measure; prints its figures with the command and the machine
 	$(BIN)/python -m bench

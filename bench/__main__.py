@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, fold, kafka, negotiate, pace, restart, scale, strategies
+from bench import append, effects, failover, fold, kafka, negotiate, pace, restart, scale, strategies
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "pace", "scale", "strategies")
-LARGEST = {"negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
+PARTS = (*USUAL, "failover", "pace", "scale", "strategies")
+LARGEST = {"failover": 1_008, "negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
 """Nodes of the largest formation, where no other number is given."""
 
 
@@ -30,6 +30,7 @@ class Sizes(msgspec.Struct, frozen=True):
     snapshot_records: int
     seconds: float
     formation_nodes: int | None
+    failover_records: int
     chart: Path | None
 
 
@@ -55,6 +56,13 @@ class Sizes(msgspec.Struct, frozen=True):
     help=f"The largest formation [{', '.join(f'{part} {nodes}' for part, nodes in LARGEST.items())}].",
 )
 @click.option(
+    "--failover-records",
+    type=click.IntRange(1),
+    default=40_000,
+    show_default=True,
+    help="Records that failover lets its workers fold.",
+)
+@click.option(
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where pace draws its curve, as SVG [nowhere].",
@@ -75,13 +83,16 @@ def main(
     snapshot_records: int,
     seconds: float,
     formation_nodes: int | None,
+    failover_records: int,
     chart: Path | None,
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), pace, scale, strategies."""
+    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), failover, pace and so on."""
     shape = Shape(cliques, nodes)
-    sizes = Sizes(shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, chart)
+    sizes = Sizes(
+        shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, failover_records, chart
+    )
     machine = describe(folder)
     if not as_json:
         click.echo(machine)
@@ -125,6 +136,8 @@ async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:
             return [await restart.measure(path, sizes.snapshot_records)]
         case "kafka":
             return await kafka.measure(folder, sizes.shape, sizes.seconds, sizes.fold_records)
+        case "failover":
+            return await failover.measure(folder, sizes.formation_nodes or LARGEST[part], sizes.failover_records)
         case _:
             return [effects.measure(sizes.shape, sizes.fold_records, sizes.seconds)]
 

@@ -5,8 +5,10 @@ from typing import Any, TypeVar
 
 import click
 
+from controller.audit_command import audit
 from controller.copy_command import copy_log
 from controller.exits import explain
+from controller.import_command import import_
 from controller.run_command import run
 from controller.simulate_command import simulate
 from controller.topics_command import topics
@@ -38,11 +40,14 @@ def main() -> None:
 
     \b
     Exit codes: 0 done, 1 a defect, 2 wrong command line, 3 configuration, 4 the log,
-    5 the API server, 6 leadership lost, 7 verify, copy or simulate found something, 130 interrupted.
+    5 the API server, 6 leadership lost, 7 audit, copy, verify or simulate found something,
+    8 an input of import, 9 a worker made no progress, 10 cut off at its end, 130 interrupted.
     """
 
 
+main.add_command(audit)
 main.add_command(copy_log)
+main.add_command(import_)
 main.add_command(run)
 main.add_command(simulate)
 main.add_command(topics)

@@ -1,6 +1,6 @@
 """Exit codes and the sentences that go with them: what a user did is never answered with a traceback.
 
-0  done; for `verify`: nothing wrong
+0  done; for `audit` and `verify`: nothing found
 1  a defect of cliquelog (a traceback is in the log)
 2  the command line is wrong (click's)
 3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output, temporary folder
@@ -8,10 +8,11 @@
    on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them
 5  the API server cannot be used: not reachable, a kind not served, a permission missing
 6  the leadership was lost
-7  `verify` found something; `copy`: the copy is not equal; `simulate`: the domain did not form, or the replay gave
-   another state
-8  the worker of a consumer group made no progress: start the process again
-9  the process did not end in time when it was asked to, and was cut off; nothing that was acknowledged is lost
+7  `audit` or `verify` found something; `copy`: the copy is not equal; `simulate`: the domain did not form, or the
+   replay gave another state
+8  an input of `import` cannot be read, or holds a line that is not understood and `--strict` was given
+9  the worker of a consumer group made no progress: start the process again
+10 the process did not end in time when it was asked to, and was cut off; nothing that was acknowledged is lost
 129, 130, 143  `copy` or `simulate` was ended by SIGHUP (a terminal that was closed), SIGINT (Ctrl-C) or SIGTERM
 """
 
@@ -27,8 +28,9 @@ LOG = 4
 API = 5
 LEADERSHIP = 6
 FOUND = 7
-STALLED = 8
-LATE = 9
+INPUT = 8
+STALLED = 9
+LATE = 10
 
 
 class Failure(click.ClickException):

@@ -1,7 +1,8 @@
 """The closed union of events: all that the log can say.
 
 Three families. *Observations* tell what a watch or a list showed of a Kubernetes object, each with the object's UID
-and resourceVersion, which is how the fold tells old from new. *Visibility marks* tell where the view of the cluster was
+and resourceVersion, which is how the fold tells old from new; and, in a history that was imported, how a write was
+answered. *Visibility marks* tell where the view of the cluster was
 complete, and where it had a gap. *Decisions* tell what a controller proposes for an index; a decision takes effect only
 when the fold finds it admissible at its place in the log. They hold what the fold needs and no more.
 
@@ -20,6 +21,26 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
     """Base of all events; never stored itself."""
 
 
+class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an imported record comes from, and how certain it is.
+
+    `source` is `<file>:<line>`. `writer` is the user whose write made the object so, empty if the source does not tell.
+    `inferred` is empty if the source shows the fact, else the reason why it is concluded all the same. `dated` is empty
+    if the source states the record's time, else what the time was taken from.
+    """
+
+    source: str
+    writer: str = ""
+    inferred: str = ""
+    dated: str = ""
+
+
+class Told(Event, frozen=True, kw_only=True):
+    """Base of what a source may have told long after it happened; `provenance` is None if our own process saw it."""
+
+    provenance: Provenance | None = None
+
+
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of `daemons` in a ComputeDomainClique, as observed or as wanted.
 
@@ -35,7 +56,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 # --- observations -------------------------------------------------------------------------------------------------
 
 
-class NodeSeen(Event, frozen=True, tag="node-seen"):
+class NodeSeen(Told, frozen=True, tag="node-seen"):
     """A node that carries a ComputeDomain label. `domain` is the label's value (a CD's UID), `clique` its clique ID."""
 
     name: str
@@ -45,7 +66,7 @@ class NodeSeen(Event, frozen=True, tag="node-seen"):
     domain: str = ""
 
 
-class NodeGone(Event, frozen=True, tag="node-gone"):
+class NodeGone(Told, frozen=True, tag="node-gone"):
     """A node that was deleted, lost its ComputeDomain label, or left this key's clique or domain (`cause` says which).
 
     `cause` is `unlabelled or deleted` (a watch by label does not tell which) or `moved`.
@@ -58,7 +79,7 @@ class NodeGone(Event, frozen=True, tag="node-gone"):
     inferred: str = ""
 
 
-class DaemonPodSeen(Event, frozen=True, tag="daemon-pod-seen"):
+class DaemonPodSeen(Told, frozen=True, tag="daemon-pod-seen"):
     """A daemon pod of a domain on a node.
 
     `ip` is empty until the kubelet has published it: pending, not gone. `clique` is the clique that the pod's records
@@ -81,7 +102,7 @@ class DaemonPodSeen(Event, frozen=True, tag="daemon-pod-seen"):
     undecided: bool = False
 
 
-class DaemonPodGone(Event, frozen=True, tag="daemon-pod-gone"):
+class DaemonPodGone(Told, frozen=True, tag="daemon-pod-gone"):
     """A daemon pod that was deleted, or that left this key's clique (`cause`: `deleted` or `moved`).
 
     An empty `uid` stands for a pod that nobody saw: the daemon with the address `ip`, whose row on that node a complete
@@ -97,7 +118,7 @@ class DaemonPodGone(Event, frozen=True, tag="daemon-pod-gone"):
     ip: str = ""
 
 
-class CdcSeen(Event, frozen=True, tag="cdc-seen"):
+class CdcSeen(Told, frozen=True, tag="cdc-seen"):
     """A ComputeDomainClique object (CDC): the rows of one domain in one clique.
 
     `position` is the log position in our annotation, empty if the last writer was not ours; `waiting` the nodes that
@@ -116,7 +137,7 @@ class CdcSeen(Event, frozen=True, tag="cdc-seen"):
     terminating: bool = False
 
 
-class CdcGone(Event, frozen=True, tag="cdc-gone"):
+class CdcGone(Told, frozen=True, tag="cdc-gone"):
     """A ComputeDomainClique object was deleted."""
 
     domain: str
@@ -146,7 +167,7 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
     since: str = ""
 
 
-class DomainSeen(Event, frozen=True, tag="domain-seen"):
+class DomainSeen(Told, frozen=True, tag="domain-seen"):
     """A ComputeDomain. `template` is the workload claim template's name; empty together with `mode` if spec is absent.
 
     `mode` is `spec.channel.allocationMode`. `status` is `status.status`, empty before the first status write.
@@ -166,7 +187,7 @@ class DomainSeen(Event, frozen=True, tag="domain-seen"):
     conditions: tuple[Condition, ...] = ()
 
 
-class DomainGone(Event, frozen=True, tag="domain-gone"):
+class DomainGone(Told, frozen=True, tag="domain-gone"):
     """A ComputeDomain was deleted."""
 
     uid: str
@@ -174,7 +195,7 @@ class DomainGone(Event, frozen=True, tag="domain-gone"):
     inferred: str = ""
 
 
-class DaemonSetSeen(Event, frozen=True, tag="daemon-set-seen"):
+class DaemonSetSeen(Told, frozen=True, tag="daemon-set-seen"):
     """A domain's DaemonSet. `capacity` is the most daemons of one clique that its pods were told of (0: not stated)."""
 
     domain: str
@@ -188,7 +209,7 @@ class DaemonSetSeen(Event, frozen=True, tag="daemon-set-seen"):
     finalizers: tuple[str, ...] = ()
 
 
-class DaemonSetGone(Event, frozen=True, tag="daemon-set-gone"):
+class DaemonSetGone(Told, frozen=True, tag="daemon-set-gone"):
     """A domain's DaemonSet was deleted."""
 
     domain: str
@@ -197,7 +218,7 @@ class DaemonSetGone(Event, frozen=True, tag="daemon-set-gone"):
     inferred: str = ""
 
 
-class ClaimTemplateSeen(Event, frozen=True, tag="claim-template-seen"):
+class ClaimTemplateSeen(Told, frozen=True, tag="claim-template-seen"):
     """A ResourceClaimTemplate that bears a name which the domain needs.
 
     `target` is `Daemon` or `Workload`. `owned` is false for an object that carries somebody else's label or none: the
@@ -215,7 +236,7 @@ class ClaimTemplateSeen(Event, frozen=True, tag="claim-template-seen"):
     finalizers: tuple[str, ...] = ()
 
 
-class ClaimTemplateGone(Event, frozen=True, tag="claim-template-gone"):
+class ClaimTemplateGone(Told, frozen=True, tag="claim-template-gone"):
     """A ResourceClaimTemplate was deleted."""
 
     domain: str
@@ -223,6 +244,24 @@ class ClaimTemplateGone(Event, frozen=True, tag="claim-template-gone"):
     uid: str
     resource_version: int
     inferred: str = ""
+
+
+class WriteAnswered(Told, frozen=True, tag="write-answered"):
+    """The API server's answer to a write, as an audit log tells it: a refusal, or a write whose content the log lacks.
+
+    `code` is the HTTP status. `node` is the node whose row the write was to change, empty if the log does not tell;
+    `retry_after_s` the wait that the server asked for.
+    """
+
+    domain: str
+    resource: str
+    namespace: str
+    name: str
+    verb: str
+    code: int
+    clique: str = ""
+    node: str = ""
+    retry_after_s: int = 0
 
 
 # --- visibility marks ---------------------------------------------------------------------------------------------
@@ -252,7 +291,7 @@ class ViewCompleted(Event, frozen=True, tag="view-completed"):
     observer: str
 
 
-class WatchGap(Event, frozen=True, tag="watch-gap"):
+class WatchGap(Told, frozen=True, tag="watch-gap"):
     """Watch events may have been missed since `resource_version`; a relist follows. `cause` in one sentence."""
 
     resource: str
@@ -320,6 +359,7 @@ Observation = (
     | DaemonSetGone
     | ClaimTemplateSeen
     | ClaimTemplateGone
+    | WriteAnswered
 )
 Mark = RelistBegan | RelistCompleted | ViewCompleted | WatchGap
 Decision = IndexAssigned | IndexAdopted | IndexReleased | IndexRefused

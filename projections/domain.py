@@ -30,6 +30,7 @@ from eventlog.events import (
     DomainSeen,
     NodeGone,
     NodeSeen,
+    Told,
 )
 from projections.buckets import Buckets, drop, find, put
 from projections.tombstones import Tombstones, at_rest, bury, exhume, gone_at
@@ -61,8 +62,13 @@ class DomainState(msgspec.Struct, frozen=True, tag="domain"):
 
 
 def apply_domain(state: DomainState | None, event: AnyEvent) -> DomainState:
-    """Give the state after `event`; an equal state if the event is stale or does not concern a domain as a whole."""
+    """Give the state after `event`; an equal state if the event is stale or does not concern a domain as a whole.
+
+    The state holds observations as if our own process had made them: an import gives the state that a controller had.
+    """
     before = state or DomainState()
+    if isinstance(event, Told) and event.provenance is not None:
+        event = replace(event, provenance=None)
     handler = _HANDLERS.get(type(event))
     return before if handler is None else _at_rest(handler(before, event))
 

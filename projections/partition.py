@@ -17,10 +17,10 @@ from projections.domain import DomainState
 from projections.fold import Aggregate, apply
 from projections.visibility import ControllerState, ViewState, WatchState
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 """Version of the snapshot's form and of what the fold makes of records. Another one is not read: the log is folded from
-its beginning instead. 2: an address that a pod had before is a dead one. 4: whose view
-a partition holds."""
+its beginning instead. 2: an address that a pod had before is a dead one. 4: observations may have a provenance, which
+the state leaves out. 5: whose view a partition holds."""
 
 
 Folded = AnyEvent | codec.UndecodableRecord | None

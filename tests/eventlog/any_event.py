@@ -5,7 +5,7 @@ from typing import Any, get_args
 import msgspec
 from hypothesis import strategies as st
 
-from eventlog.events import AnyEvent, Condition, DomainNode, Event, Row
+from eventlog.events import AnyEvent, Condition, DomainNode, Event, Provenance, Row
 
 EVENTS: tuple[type[Event], ...] = get_args(AnyEvent)
 
@@ -26,4 +26,5 @@ def any_event(texts: st.SearchStrategy[str]) -> st.SearchStrategy[AnyEvent]:
 
     for part in (Row, DomainNode, Condition):
         values[tuple[part, ...]] = st.lists(built(part), max_size=3).map(tuple)
+    values[Provenance | None] = st.none() | built(Provenance)
     return st.one_of(*(built(event) for event in EVENTS))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from eventlog.codec import SCHEMA_VERSION, decode, encode
-from eventlog.events import AnyEvent, Condition, DomainNode, Event, Row
+from eventlog.events import AnyEvent, Condition, DomainNode, Event, Provenance, Row
 from eventlog.record import Entry, Headers
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "records.md").read_text(encoding="utf-8")
@@ -17,7 +17,7 @@ SECTIONS = {
     heading.strip("`"): text for heading, text in re.findall(r"^### (.+)\n((?:(?!^##).*\n)*)", DOCUMENT, re.MULTILINE)
 }
 EVENTS: dict[str, type[Event]] = {str(event.__struct_config__.tag): event for event in get_args(AnyEvent)}
-PARTS: dict[str, type[msgspec.Struct]] = {part.__name__: part for part in (Row, DomainNode, Condition)}
+PARTS: dict[str, type[msgspec.Struct]] = {part.__name__: part for part in (Row, DomainNode, Condition, Provenance)}
 TYPES = {
     str: "string",
     int: "integer",
@@ -25,6 +25,7 @@ TYPES = {
     int | None: "integer or null",
     tuple[str, ...]: "list of strings",
     dict[str, str]: "map of strings to strings",
+    Provenance | None: "[Provenance](#provenance) or null",
     **{tuple[part, ...]: f"list of [{name}](#{name.lower()})" for name, part in PARTS.items()},
 }
 

@@ -50,8 +50,9 @@ class Simulated:
         }
 
     def addresses(self) -> dict[str, str]:
-        """Give the address of each node's daemon pod."""
-        return {pod["spec"]["nodeName"]: pod["status"]["podIP"] for pod in self.world.store.snapshot(Selector(PODS))}
+        """Give the address of each node's daemon pod that has one."""
+        pods = self.world.store.snapshot(Selector(PODS))
+        return {pod["spec"]["nodeName"]: pod["status"]["podIP"] for pod in pods if pod.get("status", {}).get("podIP")}
 
 
 @asynccontextmanager

@@ -13,9 +13,9 @@ from eventlog.codec import UndecodableRecord
 from eventlog.log import StoredSnapshot
 from eventlog.record import Entry, Position, Record
 from kube.names import DOMAIN_LABEL
-from projections.clique import CliqueState, Membership, Pod
+from projections.clique import CliqueState
 from projections.desired import clique_effects
-from projections.index import holder_of
+from projections.fold import Aggregate
 from projections.invariants import indices_are_unique
 from projections.partition import PartitionFold
 from projections.settings import Settings
@@ -54,17 +54,19 @@ def unexplained(records: Sequence[Record], claims: Claims, settings: Settings) -
     due_snapshots = sorted(claims.snapshots, key=lambda one: one.next_offset)
     due_writes, due_suspicions = _in_order(claims.writes), _in_order(claims.suspicions)
     due_lettings = _in_order(claims.lettings)
-    fold, memory = PartitionFold(), Memory()
+    fold, memory, held = PartitionFold(), Memory(), _Held()
     for offset in range(-1, len(records)):
         if offset >= 0:
             yield from _fold(fold, memory, records[offset])
+            if due_suspicions:
+                held.note(fold.aggregates[records[offset].key])
         while due_snapshots and due_snapshots[0].next_offset == offset + 1:
             if due_snapshots.pop(0).state != fold.snapshot():
                 yield f"replay: the snapshot up to offset {offset + 1} is not what a replay gives"
         while due_writes and due_writes[0][0] == offset:
             yield from _unaccounted(fold, due_writes.pop(0)[1], offset, settings)
         while due_suspicions and due_suspicions[0][0] == offset:
-            yield from _confirmed(fold, due_suspicions.pop(0)[1])
+            yield from _confirmed(fold, held, due_suspicions.pop(0)[1])
         while due_lettings and due_lettings[0][0] == offset:
             yield from left_behind(fold.aggregates, due_lettings.pop(0)[1])
     yield from _beyond("a CDC names", [offset for offset, _ in due_writes])
@@ -94,19 +96,38 @@ def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
             yield from memory.take(record, event)
 
 
-def _confirmed(fold: PartitionFold, suspicion: Suspicion) -> Iterator[str]:
-    """Give what is suspected, if the log knew of the pod in that clique by then, and nobody had its index before."""
+class _Held:
+    """When each node last held each index, by the count of its clique's records."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str, int], int] = {}
+
+    def note(self, state: Aggregate | None) -> None:
+        """Take in a clique's state after one more record."""
+        if not isinstance(state, CliqueState):
+            return
+        for domain, membership in state.domains.items():
+            for node, holding in membership.holdings.items():
+                if holding.active:
+                    self._last[domain, node, holding.index] = state.sequence
+
+    def since(self, domain: str, node: str, index: int) -> int:
+        """Give the count as of which the node last held the index; -1 if it never did."""
+        return self._last.get((domain, node, index), -1)
+
+
+def _confirmed(fold: PartitionFold, held: _Held, suspicion: Suspicion) -> Iterator[str]:
+    """Give what is suspected, if the log knew of the pod in that clique by then, and the row was the pod's own.
+
+    A daemon that only reads has a row of its own if its node held the index since it came; others write theirs.
+    """
     clique = fold.aggregates.get(suspicion.clique)
-    for membership in clique.domains.values() if isinstance(clique, CliqueState) else ():
+    for domain, membership in clique.domains.items() if isinstance(clique, CliqueState) else ():
         pod = membership.pods.get(suspicion.pod)
-        if pod is not None and pod.ip == suspicion.address and not _given_before(membership, pod, suspicion.index):
+        if pod is None or pod.ip != suspicion.address:
+            continue
+        if not pod.reader or held.since(domain, pod.node, suspicion.index) >= pod.since:
             yield suspicion.told
-
-
-def _given_before(membership: Membership, pod: Pod, index: int) -> bool:
-    """Say whether another node had been given the index before the pod came."""
-    holder = holder_of(membership, index)
-    return holder not in (None, pod.node) and membership.holdings[str(holder)].since < pod.since
 
 
 def _unaccounted(fold: PartitionFold, cdc: Object, offset: int, settings: Settings) -> Iterator[str]:

@@ -33,8 +33,8 @@ class Shown(msgspec.Struct, frozen=True):
 class Suspicion(msgspec.Struct, frozen=True):
     """A violation if the log knew of this pod, with this address, in this clique at the place that the write names.
 
-    And if nobody had been given the index before that pod came: a row of its node's earlier life, with an address that
-    it has got again, is none of its own.
+    And, of a daemon that only reads, if its node has held the index since that pod came: a row of the node's earlier
+    life, with an address that it has got again, is none of the pod's own.
     """
 
     position: str

@@ -16,6 +16,7 @@ from eventlog.events import (
     IndexAdopted,
     IndexAssigned,
     IndexReleased,
+    NodeGone,
     NodeSeen,
 )
 from eventlog.log import StoredSnapshot
@@ -260,11 +261,14 @@ def test_a_suspicion_is_confirmed_by_what_the_log_knew() -> None:
     assert told(its, suspicions=[(4, elsewhere)]) == []
 
 
-def test_an_index_that_was_given_away_before_the_pod_came_is_not_its_own() -> None:
-    came = DaemonPodSeen(DOMAIN, "n1", "nvidia", "p", "p", 4, CLIQUE, "ip1", reader=True)
-    suspicion = Suspicion("0/4", CLIQUE, "p", "ip1", 0, "live rows: ...")
-    assert told(records(*BEGIN, came), suspicions=[(4, suspicion)]) == [], "n0 had it"
-    assert told(records(*BEGIN[:3], came, ASSIGNED), suspicions=[(4, suspicion)]) == ["live rows"]
+def test_an_index_that_its_node_held_only_before_the_pod_came_is_not_its_own() -> None:
+    came = DaemonPodSeen(DOMAIN, "n0", "nvidia", "p", "p", 4, CLIQUE, "ip0", reader=True)
+    left, back = NodeGone("n0", "node-n0", 4, "unlabelled"), NodeSeen("n0", "node-n0", 5, CLIQUE, DOMAIN)
+    released = IndexReleased(DOMAIN, "n0", 0)
+    suspicion = Suspicion("0/7", CLIQUE, "p", "ip0", 0, "live rows: ...")
+    assert told(records(*BEGIN, left, released, back, came), suspicions=[(7, suspicion)]) == []
+    again = msgspec.structs.replace(suspicion, position="0/8")
+    assert told(records(*BEGIN, left, released, back, came, ASSIGNED), suspicions=[(8, again)]) == ["live rows"]
 
 
 def test_a_domain_that_is_let_go_too_early() -> None:

@@ -1,0 +1,88 @@
+"""The command `cliquelog audit`."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from controller import exits, moments, places
+from controller.audit_report import as_csv, document, show
+from controller.auditing import Audit, Filters
+from controller.auditing import audit as examine
+from controller.options import kafka_config
+
+
+@click.command()
+@click.argument("log")
+@click.option("--node", help="Only what concerns this node.")
+@click.option("--clique", help="Only what concerns this clique: its ID.")
+@click.option("--domain", help="Only what concerns this ComputeDomain: its UID, its name, or NAMESPACE/NAME.")
+@click.option("--index", type=click.IntRange(0, 10_000), help="Only what concerns this index.")
+@click.option(
+    "--at", metavar="TIME", help="Only holdings at this time: 2026-09-11T10:00:00Z, or +90s from the beginning."
+)
+@click.option("--between", nargs=2, metavar="TIME TIME", help="Only holdings and findings between these times.")
+@kafka_config
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/history.md).")
+@click.option("--csv", "wants_csv", is_flag=True, help="Print the holdings as CSV.")
+def audit(
+    log: str,
+    node: str | None,
+    clique: str | None,
+    domain: str | None,
+    index: int | None,
+    at: str | None,
+    between: tuple[str, str] | None,
+    kafka_config: Path | None,
+    *,
+    as_json: bool,
+    wants_csv: bool,
+) -> None:
+    """Tell who had which index when, and what went wrong (docs/findings.md).
+
+    LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC: a controller's own, or one that `cliquelog import` made. It is only
+    read. The exit code is 7 if there are findings, else 0.
+
+    \b
+    Examples:
+      cliquelog audit sqlite:incident.sqlite
+      cliquelog audit sqlite:incident.sqlite --node gb200-07 --json
+      cliquelog audit sqlite:incident.sqlite --clique 7b0a3c52-5d3e-4f0c-9c1e-3f1f6f5b2a11.32766 --at +90s
+    """
+    if as_json and wants_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    if at and between:
+        raise click.UsageError("--at and --between exclude each other")
+    whole = asyncio.run(_audit(log, kafka_config))
+    try:
+        first, last = (at, at) if at else between or (None, None)
+        filters = Filters(
+            node,
+            clique,
+            domain,
+            index,
+            None if first is None else moments.parse(first, whole.begin_ms),
+            None if last is None else moments.parse(last, whole.begin_ms),
+        )
+    except moments.NotATime as error:
+        raise click.UsageError(str(error)) from None
+    found = filters.applied(whole)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(document(found))).decode())
+    elif wants_csv:
+        click.echo(as_csv(found), nl=False)
+    else:
+        show(found, Console(file=sys.stdout, soft_wrap=False))
+    if found.findings:
+        raise click.exceptions.Exit(exits.FOUND)
+
+
+async def _audit(place: str, kafka_config: Path | None) -> Audit:
+    log, _ = await places.open_readonly(place, kafka_config=kafka_config)
+    try:
+        return await examine(log)
+    finally:
+        await log.close()

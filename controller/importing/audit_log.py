@@ -1,0 +1,205 @@
+"""The audit log of a Kubernetes API server: one `audit.k8s.io` Event a line.
+
+Source: the audit API `audit.k8s.io/v1` and the stages and levels in the Kubernetes documentation. What a level can
+prove is in docs/history.md. Only the answer counts (`ResponseComplete`, or `Panic`): a request that was received may
+still be refused. A dry run changes nothing and is passed over.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from controller.importing.told import (
+    Answered,
+    Lost,
+    NotUnderstood,
+    Objects,
+    ObjectTold,
+    Removed,
+    Told,
+    WantedRow,
+    milliseconds,
+)
+from eventlog.events import WriteAnswered
+from kube.client import Resource
+from kube.names import CDCS
+from kube.objects import Struct
+from projections.fold import is_clique
+
+NODE_CLAIM = "authentication.kubernetes.io/node-name"
+"""What a service account's token says of the node of its pod."""
+
+Name = Annotated[str, msgspec.Meta(max_length=1000)]
+_WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+_READS = {"get", "list"}
+
+
+class _Claims(Struct, frozen=True):
+    node: tuple[str, ...] = msgspec.field(name=NODE_CLAIM, default=())
+
+
+class _User(Struct, frozen=True):
+    username: Name = ""
+    extra: _Claims = _Claims()
+
+
+class _Reference(Struct, frozen=True):
+    resource: Name = ""
+    namespace: Name = ""
+    name: Name = ""
+    api_group: Name = ""
+    subresource: Name = ""
+
+
+class _Details(Struct, frozen=True):
+    retry_after_seconds: int = 0
+
+
+class _Answer(Struct, frozen=True):
+    code: int = 0
+    details: _Details | None = None
+
+
+class _AuditEvent(Struct, frozen=True):
+    audit_id: str = msgspec.field(name="auditID")
+    stage: str
+    verb: str
+    stage_timestamp: datetime
+    user: _User = _User()
+    object_ref: _Reference | None = None
+    response_status: _Answer | None = None
+    request_uri: str = msgspec.field(name="requestURI", default="")
+    request_object: msgspec.Raw = msgspec.Raw(b"")
+    response_object: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Base(Struct, frozen=True):
+    version: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _Wanted(Struct, frozen=True):
+    metadata: _Base = _Base()
+    daemons: tuple[WantedRow, ...] | None = None
+
+
+class _Page(Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+class AuditLog:
+    """Reads the lines."""
+
+    timed = True
+
+    def __init__(self, objects: Objects) -> None:
+        """Read with these decoders."""
+        self._objects = objects
+        self._events = msgspec.json.Decoder(_AuditEvent)
+
+    def read(self, line: bytes, source: str) -> Sequence[Told]:
+        """Give what the line tells. Raises NotUnderstood."""
+        try:
+            event = self._events.decode(line)
+            return tuple(self._told(event, source))
+        except msgspec.DecodeError as error:
+            raise NotUnderstood(f"it is not an audit event: {error}") from error
+
+    def _told(self, event: _AuditEvent, source: str) -> Iterator[Told]:
+        reference = event.object_ref
+        if event.stage not in {"ResponseComplete", "Panic"} or reference is None or "dryRun=" in event.request_uri:
+            return
+        resource = self._objects.resource(reference.api_group, reference.resource)
+        if resource is None or event.verb not in _WRITES | _READS:
+            return
+        if _accepted(event):
+            has_answer = event.response_object and bytes(event.response_object) != b"null"
+            yield from (self._from_answer if has_answer else self._without_answer)(event, resource, source)
+        elif event.verb in _WRITES:
+            yield self._answered(event, resource, source)
+
+    def _without_answer(self, event: _AuditEvent, resource: Resource, source: str) -> Iterator[Told]:
+        """Take that it was done, where the log holds no more: what was written is not known."""
+        if event.verb == "delete":
+            yield self._removed(event, resource, source)
+        elif event.verb == "deletecollection":
+            cause = "a whole collection was deleted, and the log does not hold which objects that were"
+            yield Lost(source, milliseconds(event.stage_timestamp), resource.plural, cause)
+        elif event.verb in _WRITES:
+            yield self._answered(event, resource, source)
+
+    def _from_answer(self, event: _AuditEvent, resource: Resource, source: str) -> Iterator[Told]:
+        """Take what it was answered with: the object, a list of them, or a Status that says that it is done."""
+        if event.verb in {"list", "deletecollection"}:
+            for raw in msgspec.json.decode(event.response_object, type=_Page).items:
+                yield self._object(event, resource, raw, source)
+            return
+        outline = self._objects.outline(event.response_object)
+        if outline.kind == "Status":
+            if event.verb == "delete":
+                yield self._removed(event, resource, source)
+        elif self._objects.resource_of(outline) == resource:
+            yield self._object(event, resource, event.response_object, source)
+
+    def _object(self, event: _AuditEvent, resource: Resource, raw: msgspec.Raw, source: str) -> ObjectTold:
+        outline = self._objects.outline(raw)
+        is_write = event.verb in _WRITES
+        return ObjectTold(
+            source,
+            milliseconds(event.stage_timestamp),
+            resource,
+            self._objects.object(resource, raw),
+            outline.metadata.generation,
+            gone=is_write and outline.ended,
+            writer=event.user.username if is_write else "",
+        )
+
+    def _removed(self, event: _AuditEvent, resource: Resource, source: str) -> Removed:
+        reference = event.object_ref or _Reference()
+        time_ms = milliseconds(event.stage_timestamp)
+        return Removed(source, time_ms, resource, reference.namespace, reference.name, event.user.username)
+
+    def _answered(self, event: _AuditEvent, resource: Resource, source: str) -> Answered:
+        reference = event.object_ref or _Reference()
+        answer = event.response_status or _Answer()
+        wanted = self._wanted(event) if resource == CDCS else _Wanted()
+        domain, clique = _place(resource, reference.name)
+        told = WriteAnswered(
+            domain,
+            resource.plural,
+            reference.namespace,
+            reference.name,
+            event.verb,
+            answer.code if event.stage != "Panic" else 500,
+            clique,
+            next(iter(event.user.extra.node), ""),
+            answer.details.retry_after_seconds if answer.details else 0,
+        )
+        base = wanted.metadata.version
+        return Answered(
+            source,
+            milliseconds(event.stage_timestamp),
+            told,
+            event.user.username,
+            event.audit_id,
+            wanted.daemons,
+            int(base) if base.isascii() and base.isdecimal() and len(base) < 20 else 0,
+        )
+
+    def _wanted(self, event: _AuditEvent) -> _Wanted:
+        """Read the body of a write to a CDC; a patch may be of a form that says nothing of rows."""
+        try:
+            return msgspec.json.decode(event.request_object or b"{}", type=_Wanted)
+        except msgspec.DecodeError:
+            return _Wanted()
+
+
+def _accepted(event: _AuditEvent) -> bool:
+    return event.stage == "ResponseComplete" and 200 <= (event.response_status or _Answer()).code < 300
+
+
+def _place(resource: Resource, name: str) -> tuple[str, str]:
+    """Give domain and clique that a CDC's name tells; both empty for other kinds."""
+    domain, _, clique = name.partition(".")
+    return (domain, clique) if resource == CDCS and is_clique(clique) else ("", "")

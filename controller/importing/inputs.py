@@ -1,0 +1,110 @@
+"""Inputs: from paths to numbered lines.
+
+Problem: what people kept is plain or compressed, one file or a folder of rotated ones, whole or cut off. Invariant: no
+line is held longer than it is read, none is longer than `LINE_MAX`, and what cannot be read is told with file and line
+number instead of raised, so that the rest goes on.
+"""
+
+import gzip
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+LINE_MAX = 16 << 20
+"""Bytes of a line: an object has 1.5 MiB at most (etcd), and an audit event may hold it three times, once escaped."""
+
+STDIN = "-"
+_GZIP = b"\x1f\x8b"
+
+
+class InputError(Exception):
+    """An input that cannot be read at all; the message is a sentence that names it."""
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """What stands in the place of a line that cannot be read, and why; after one the input may have ended."""
+
+    reason: str
+
+
+def files(paths: Sequence[str]) -> list[str]:
+    """Give the inputs: folders stand for all files in them and below, by name. Raises InputError."""
+    found: list[str] = []
+    for path in paths:
+        if path == STDIN:
+            found.append(path)
+        elif Path(path).is_dir():
+            inside = sorted(str(one) for one in Path(path).rglob("*") if one.is_file() and not one.name.startswith("."))
+            if not inside:
+                raise InputError(f"the folder {path} holds no files; name one that does")
+            found.extend(inside)
+        elif Path(path).is_file():
+            found.append(path)
+        else:
+            raise InputError(f"there is no file {path}; check the path")
+    return found
+
+
+def size(paths: Sequence[str]) -> int:
+    """Give the bytes of all inputs as they lie on the disk; standard input counts as none."""
+    return sum(Path(path).stat().st_size for path in paths if path != STDIN)
+
+
+def lines(path: str, advanced: Callable[[int], None]) -> Iterator[tuple[int, bytes | Broken]]:
+    """Give the input's lines with their numbers, from 1; `advanced` is told bytes read as they lie on the disk.
+
+    Empty lines are passed over. Raises InputError if the input cannot be opened.
+    """
+    try:
+        raw: BinaryIO = sys.stdin.buffer if path == STDIN else Path(path).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); check its rights") from error
+    with raw:
+        counted = io.BufferedReader(_Counting(raw, advanced), 1 << 20)
+        stream = gzip.GzipFile(fileobj=counted) if counted.peek(2)[:2] == _GZIP else counted
+        yield from _numbered(stream)
+
+
+def _numbered(stream: io.BufferedIOBase) -> Iterator[tuple[int, bytes | Broken]]:
+    number = 0
+    while True:
+        number += 1
+        try:
+            line = stream.readline(LINE_MAX + 1)
+            if len(line) > LINE_MAX:
+                _pass_over(stream)
+                yield number, Broken(f"it is longer than {LINE_MAX >> 20} MiB")
+                continue
+        except (OSError, EOFError) as error:
+            yield number, Broken(f"the rest of the file cannot be read: {error}")
+            return
+        if not line:
+            return
+        if line.strip():
+            yield number, line
+
+
+def _pass_over(stream: io.BufferedIOBase) -> None:
+    while (rest := stream.readline(LINE_MAX)) and not rest.endswith(b"\n"):
+        pass
+
+
+class _Counting(io.RawIOBase):
+    """Reads another stream and tells how much."""
+
+    def __init__(self, raw: BinaryIO, advanced: Callable[[int], None]) -> None:
+        self._raw = raw
+        self._advanced = advanced
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._raw.read(len(buffer))
+        buffer[: len(data)] = data
+        self._advanced(len(data))
+        return len(data)

@@ -1,0 +1,105 @@
+"""Merging: several inputs in one order.
+
+Problem: clocks of API servers differ, lines of an audit log are written when a request ends, and a watch states no
+times at all. Invariant: of one object, what is told within the window comes out by resourceVersion, and once; all else
+comes by time, and what has no time by resourceVersion. Streamed: no more is held than the window and one line an
+input. Pure.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from controller.importing.told import ObjectTold, Told
+
+SKEW_MS = 5000
+"""How far the clocks of API servers may differ, and how long a line of an audit log may be late."""
+
+
+def merged(timed: Sequence[Iterable[Told]], untimed: Sequence[Iterable[Told]], skew_ms: int) -> Iterator[Told]:
+    """Give what the inputs tell in one order; the `untimed` ones are dated as far as their objects mention times."""
+    dated = _dated(heapq.merge(*(_risen(one) for one in untimed), key=lambda pair: pair[0]))
+    return _settled(heapq.merge(*timed, dated, key=lambda told: told.time_ms), skew_ms)
+
+
+def _risen(untimed: Iterable[Told]) -> Iterator[tuple[int, Told]]:
+    """Give each with the highest resourceVersion so far: a list at the beginning of a watch is in no order."""
+    highest = 0
+    for told in untimed:
+        if isinstance(told, ObjectTold):
+            highest = max(highest, told.version)
+        yield highest, told
+
+
+def _dated(pairs: Iterable[tuple[int, Told]]) -> Iterator[Told]:
+    """Date what comes by resourceVersion: no earlier than what came before."""
+    latest = 0
+    for _, told in pairs:
+        latest = max(latest, told.time_ms)
+        yield replace(told, time_ms=latest)
+
+
+def _settled(stream: Iterable[Told], skew_ms: int) -> Iterator[Told]:
+    """Put in order what lies within the window."""
+    window = _Window()
+    latest = 0
+    for told in stream:
+        latest = max(latest, told.time_ms)
+        window.put(told)
+        yield from window.until(latest - skew_ms)
+    yield from window.until(None)
+
+
+class _Window:
+    """What waits. Each telling has a turn, by its time; of one object, the oldest version goes at the first turn."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._turns: list[tuple[int, int, str]] = []
+        self._waiting: dict[int, Told] = {}
+        self._versions: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._by_version: dict[tuple[str, int], int] = {}
+        self._void: set[int] = set()
+
+    def put(self, told: Told) -> None:
+        """Let it wait, unless that version waits already; of two accounts the one that states its time is kept."""
+        number = self._count = self._count + 1
+        # What is no object has a place of its own, so that nothing goes at its turn instead.
+        uid, version = f"{number}", 0
+        if isinstance(told, ObjectTold):
+            uid, version = told.object.metadata.uid, told.version
+            other = self._by_version.get((uid, version))
+            if other is not None:
+                if told.dated or not _is_dated(self._waiting[other]):
+                    return
+                del self._waiting[other]
+                self._void.add(other)
+        self._by_version[uid, version] = number
+        self._waiting[number] = told
+        heapq.heappush(self._turns, (told.time_ms, number, uid))
+        heapq.heappush(self._versions[uid], (version, number))
+
+    def until(self, time_ms: int | None) -> Iterator[Told]:
+        """Give what has its turn before the time, or all that waits."""
+        while self._turns and (time_ms is None or self._turns[0][0] < time_ms):
+            _, number, uid = heapq.heappop(self._turns)
+            if number in self._void:
+                self._void.remove(number)
+            else:
+                yield self._oldest(uid)
+
+    def _oldest(self, uid: str) -> Told:
+        versions = self._versions[uid]
+        version, number = heapq.heappop(versions)
+        while number not in self._waiting:
+            version, number = heapq.heappop(versions)
+        if not versions:
+            del self._versions[uid]
+        del self._by_version[uid, version]
+        return self._waiting.pop(number)
+
+
+def _is_dated(told: Told) -> bool:
+    return isinstance(told, ObjectTold) and bool(told.dated)

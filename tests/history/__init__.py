@@ -1,0 +1,1 @@
+"""Import, audit and what builds on them."""
