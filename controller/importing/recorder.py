@@ -94,7 +94,7 @@ class Recorder:
             known = None
         is_new = known is None or told.version > known.metadata.resource_version
         inferred = self._judge(told) if is_new else ""
-        if told.gone or observations.read(told.object) is None:
+        if told.gone or not observations.is_of_a_domain(told.object):
             if known is None and not told.gone:
                 return
             self._forget(place)
