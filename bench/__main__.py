@@ -9,15 +9,22 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, fold, history, kafka, negotiate, pace, restart, scale, strategies
+from bench import append, effects, failover, fold, history, kafka, negotiate, pace, report, restart, scale, strategies
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "history", "pace", "scale", "strategies")
-LARGEST = {"negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
+PARTS = (*USUAL, "failover", "history", "pace", "report", "scale", "strategies")
+LARGEST = {
+    "failover": 1_008,
+    "negotiate": 1_008,
+    "pace": 504,
+    "report": 5_040,
+    "scale": 50_400,
+    "strategies": 5_040,
+}
 """Nodes of the largest formation, where no other number is given."""
 
 
@@ -30,6 +37,7 @@ class Sizes(msgspec.Struct, frozen=True):
     snapshot_records: int
     seconds: float
     formation_nodes: int | None
+    failover_records: int
     chart: Path | None
     history_lines: int
 
@@ -57,6 +65,13 @@ class Sizes(msgspec.Struct, frozen=True):
 )
 @click.option("--history-lines", type=click.IntRange(100), default=1_000_000, show_default=True)
 @click.option(
+    "--failover-records",
+    type=click.IntRange(1),
+    default=40_000,
+    show_default=True,
+    help="Records that failover lets its workers fold.",
+)
+@click.option(
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where pace draws its curve, as SVG [nowhere].",
@@ -77,18 +92,24 @@ def main(
     snapshot_records: int,
     seconds: float,
     formation_nodes: int | None,
+    failover_records: int,
     chart: Path | None,
     history_lines: int,
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS.
-
-    They are append, fold, restart, effects, negotiate, kafka (the default), history, pace, scale and strategies.
-    """
+    """Measure PARTS: append to kafka of the list are the default, the others are measured if named."""
     shape = Shape(cliques, nodes)
     sizes = Sizes(
-        shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, chart, history_lines
+        shape,
+        fold_records,
+        restart_records,
+        snapshot_records,
+        seconds,
+        formation_nodes,
+        failover_records,
+        chart,
+        history_lines,
     )
     machine = describe(folder)
     if not as_json:
@@ -114,6 +135,8 @@ def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
             return pace.measure(largest, folder, sizes.chart)
         case "history":
             return history.measure(sizes.shape, sizes.history_lines, folder)
+        case "report":
+            return report.measure(largest, folder)
         case "scale":
             return scale.measure(largest, folder)
         case "strategies":
@@ -135,6 +158,8 @@ async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:
             return [await restart.measure(path, sizes.snapshot_records)]
         case "kafka":
             return await kafka.measure(folder, sizes.shape, sizes.seconds, sizes.fold_records)
+        case "failover":
+            return await failover.measure(folder, sizes.formation_nodes or LARGEST[part], sizes.failover_records)
         case _:
             return [effects.measure(sizes.shape, sizes.fold_records, sizes.seconds)]
 

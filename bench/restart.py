@@ -15,7 +15,8 @@ import structlog
 
 from bench.fold import FoldsDiffer
 from bench.tables import Cell, Table
-from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
+from controller.appender import Appender
+from controller.consumer import ConsumerConfig, PartitionConsumer
 from controller.metrics import Metrics
 from controller.normaliser import Normaliser
 from controller.seeding import observed
@@ -129,6 +130,7 @@ def new_consumer(partition: int, log: EventLog, snapshots: SnapshotStore) -> Par
     return PartitionConsumer(
         partition,
         log=log,
+        source=log,
         snapshots=snapshots,
         appender=appender,
         want=lambda *_: None,

@@ -8,41 +8,33 @@ folded is saved, the Lease released, the log closed.
 import asyncio
 import os
 import random
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from structlog.typing import FilteringBoundLogger
 
-from controller import manifests
+from controller import manifests, places
+from controller.appender import Appender
 from controller.applier import Applier
 from controller.coalescer import Coalescer
-from controller.config import RunConfig
-from controller.consumer import Appender, PartitionConsumer
-from controller.doubts import settle_doubts
+from controller.config import GroupConfig, RunConfig
+from controller.consumer import PartitionConsumer, Source
+from controller.embedded import EmbeddedEngine
+from controller.engine import Engine
 from controller.exits import CONFIGURATION, Failure
 from controller.http import StatusServer
-from controller.ingest import Ingest
 from controller.lease import Elector
+from controller.live_why import LiveWhy
 from controller.metrics import Metrics
-from controller.normaliser import Normaliser
+from controller.observer import Observer
 from controller.requests import Renderer
-from controller.seeding import observed
-from controller.views import Views
 from eventlog.events import ControllerStarted
 from eventlog.log import EventLog, SnapshotStore
-from kube.client import KubeClient, Selector
+from kube.client import KubeClient
 from kube.clock import Clock
-from kube.reflector import Gap as ReflectorGap
-from kube.reflector import Reflector, ReflectorEvent, ReflectorSettings, RelistBegan
-from kube.retry import Backoff, BackoffPolicy
-from projections.effects import CreateClaimTemplate, CreateDaemonSet
+from projections.effects import AnyEffect, CreateClaimTemplate, CreateDaemonSet, Target
 from projections.fold import CONTROLLER_PREFIX
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 APPEND_RETRY_S = 0.5
-REACH_POLL_S = 0.01
 
 
 class Controller:
@@ -62,44 +54,67 @@ class Controller:
         """Make the parts; nothing runs and nothing is sent yet."""
         self._config = config
         self._log = log
-        self._client = client
+        self._snapshots = snapshots
         self._clock = clock
-        self._rng = rng
         self._logger = logger
         self._metrics = Metrics()
-        self._acting = asyncio.Event()
-        self._views = Views(clock, logger)
         self._appender = Appender(
             log, clock=clock, identity=config.identity, metrics=self._metrics, logger=logger, retry_s=APPEND_RETRY_S
         )
+        self._elector = Elector(client, clock, rng, logger, config.lease) if config.lease is not None else None
+        self._observer = Observer(
+            config, client=client, appender=self._appender, metrics=self._metrics, clock=clock, rng=rng, logger=logger
+        )
+        self._engine = self._make_engine()
         coalescer = Coalescer(config.pace, config.limits, rng)
         self._metrics.watch_queue(coalescer.depth)
-        self._normaliser = Normaliser()
-        self._ingest = Ingest(self._normaliser, self._appender, clock, logger)
+        self._metrics.watch_rows(self._engine.count_rows)
         self._applier = Applier(
             coalescer=coalescer,
             client=client,
             clock=clock,
             render=Renderer(config.identity, self._manifest),
-            observe=self._ingest.observe,
+            observe=self._engine.observe,
+            may_send=self._engine.may_send,
             metrics=self._metrics,
             log=logger,
             workers=config.workers,
         )
-        self._consumers = [self._consumer(partition, snapshots) for partition in range(log.partitions)]
-        self._metrics.watch_rows(self._count_rows)
-        self._elector = Elector(client, clock, rng, logger, config.lease) if config.lease is not None else None
 
-    def _count_rows(self) -> Counter[str]:
-        return sum((consumer.count_rows() for consumer in self._consumers), Counter())
+    def _make_engine(self) -> Engine:
+        if self._config.group is not None:
+            return self._make_faust_engine(self._config.group)
 
-    def _consumer(self, partition: int, snapshots: SnapshotStore) -> PartitionConsumer:
+        return EmbeddedEngine(self._log, self._consumer, self._observer.observe, self._clock, self._logger)
+
+    def _want(self, owner: str, effects: Mapping[Target, AnyEffect], position: str) -> None:
+        self._applier.replace(owner, effects, position)
+
+    def _make_faust_engine(self, group: GroupConfig) -> Engine:
+        from controller import faust_engine  # noqa: PLC0415 - Faust takes long to load, and may not be installed
+
+        return faust_engine.FaustEngine(
+            log=self._log,
+            make=self._consumer,
+            make_worker=faust_engine.worker_of(self._log, group),
+            leader=self._elector.leader if self._elector is not None else None,
+            identity=self._config.identity,
+            group=group.name,
+            patience=group.patience,
+            appender=self._appender,
+            metrics=self._metrics,
+            clock=self._clock,
+            logger=self._logger,
+        )
+
+    def _consumer(self, partition: int, source: Source) -> PartitionConsumer:
         return PartitionConsumer(
             partition,
             log=self._log,
-            snapshots=snapshots,
+            source=source,
+            snapshots=self._snapshots,
             appender=self._appender,
-            want=self._applier.replace,
+            want=self._want,
             settings=self._config.settings,
             config=self._config.consumer,
             metrics=self._metrics,
@@ -108,7 +123,8 @@ class Controller:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until `stop` is set. Raises ExceptionGroup of what a part raised, Failure if it cannot listen."""
-        server = StatusServer(self._not_alive, self._not_ready, self._metrics)
+        why = LiveWhy(self._open_log, self._applier.pending, self._clock, self._config.settings)
+        server = StatusServer(self._not_alive, self._not_ready, self._metrics, why.answer)
         if self._config.listen is not None:
             await self._listen(server, *self._config.listen)
         life = asyncio.create_task(self._live(), name="life")
@@ -129,6 +145,11 @@ class Controller:
         if isinstance(ended, Exception):
             raise ended
 
+    async def _open_log(self) -> EventLog:
+        """Open the log once more, for reading only."""
+        log, _ = await places.open_readonly(self._config.log, kafka_config=self._config.kafka_config)
+        return log
+
     async def _listen(self, server: StatusServer, host: str, port: int) -> None:
         """Start the server. Its errors alone are about the address: those of other parts mean something else."""
         try:
@@ -146,70 +167,25 @@ class Controller:
             await self._start(group)
 
     async def _start(self, group: asyncio.TaskGroup) -> None:
-        """Start the parts in order: lead, restore, watch, and act once the view is complete."""
+        """Start the parts in order. Who shares the work begins before it leads; to lead is then to observe for all."""
+        if not self._engine.is_shared:
+            await self._lead(group)
+        await self._engine.begin(group)
+        started = ControllerStarted(self._config.identity, self._config.version, self._config.shown())
+        await self._appender.append([(CONTROLLER_PREFIX + self._config.identity, started)])
+        group.create_task(self._applier.run(), name="applier")
+        if self._engine.is_shared:
+            await self._lead(group)
+        self._observer.seed(await self._engine.known())
+        await self._observer.watch(group)
+        await self._engine.view_complete(self._observer.ends)
+        self._observer.look_after(group)
+
+    async def _lead(self, group: asyncio.TaskGroup) -> None:
         if self._elector is not None:
             await self._elector.acquire()
             group.create_task(self._elector.keep(), name="lease")
         self._metrics.leading(leads=True)
-        began = self._clock.monotonic()
-        for consumer in self._consumers:
-            await consumer.restore()
-        self._seed()
-        records = sum(consumer.next_offset for consumer in self._consumers)
-        self._logger.info("restored", records=records, seconds=round(self._clock.monotonic() - began, 3))
-        started = ControllerStarted(self._config.identity, self._config.version, self._config.shown())
-        await self._appender.append([(CONTROLLER_PREFIX + self._config.identity, started)])
-        for consumer in self._consumers:
-            group.create_task(consumer.run(self._acting), name="consumer")
-        group.create_task(self._ingest.run(), name="ingest")
-        reflectors: dict[str, Reflector] = {}
-        for selectors in self._config.selectors():
-            for selector in selectors:
-                plural = selector.resource.plural
-                reflectors[plural] = self._reflector(selector)
-                group.create_task(reflectors[plural].run(), name=f"reflector {plural}")
-            for selector in selectors:
-                await self._ingest.completed(selector.resource.plural)
-        await self._caught_up()
-        self._acting.set()
-        self._logger.info("acting", seconds=round(self._clock.monotonic() - began, 3))
-        group.create_task(self._ingest.look_after_taken_names(self._client, self._config.recheck_s), name="names")
-        group.create_task(
-            settle_doubts(self._normaliser.unproven, reflectors, self._clock, self._config.recheck_s), name="doubts"
-        )
-        group.create_task(self._applier.run(), name="applier")
-
-    def _seed(self) -> None:
-        """Tell the normaliser what the log knows; the domains' own keys first, since they know most."""
-        aggregates = [item for consumer in self._consumers for item in consumer.aggregates.items()]
-        for key, state in sorted(aggregates, key=lambda item: ("." in item[0], item[0])):
-            self._normaliser.seed(key, observed(key, state))
-
-    async def _caught_up(self) -> None:
-        """Return once all that the first lists brought is folded."""
-        ends: Mapping[int, int] = dict(self._ingest.ends)
-        while any(self._consumers[partition].next_offset < end for partition, end in ends.items()):
-            await self._clock.sleep(REACH_POLL_S)
-
-    def _reflector(self, selector: Selector) -> Reflector:
-        return Reflector(
-            self._client,
-            selector,
-            self._tell,
-            clock=self._clock,
-            backoff=Backoff(BackoffPolicy(), self._rng.random),
-            random=self._rng.random,
-            observer=self._views,
-            settings=ReflectorSettings(),
-        )
-
-    async def _tell(self, told: ReflectorEvent) -> None:
-        if isinstance(told, RelistBegan):
-            self._metrics.relist(told.selector.resource.plural, "start" if told.cause == "start" else "gap")
-        elif isinstance(told, ReflectorGap):
-            self._metrics.gap(told.selector.resource.plural)
-            self._logger.warning("watch gap", resource=told.selector.resource.plural, cause=told.cause)
-        await self._ingest.sink(told)
 
     def _manifest(self, effect: CreateDaemonSet | CreateClaimTemplate) -> dict[str, object]:
         deployment = self._config.deployment
@@ -228,23 +204,21 @@ class Controller:
     def _not_ready(self) -> str | None:
         if self._appender.trouble is not None:
             return f"the log cannot be written: {self._appender.trouble}"
-        unread = [consumer.trouble for consumer in self._consumers if consumer.trouble is not None]
-        if unread:
-            return f"the log cannot be read: {unread[0]}"
-        if self._acting.is_set():
-            return self._views.trouble()
-        if self._elector is not None and self._elector.waits_for:
-            return f"waiting for the Lease {self._elector.waits_for}"
-        first, second = self._config.selectors()
-        missing = self._ingest.lists_complete([selector.resource.plural for selector in [*first, *second]])
-        if missing:
+        if (unread := self._engine.trouble()) is not None:
+            return f"the log cannot be read: {unread}"
+        waiting = self._engine.waits_for()
+        if waiting is None:
+            return self._observer.trouble()
+        leads = self._elector is None or not self._elector.waits_for
+        if not leads and not self._engine.is_shared:
+            return f"waiting for the Lease {self._elector.waits_for if self._elector is not None else ''}"
+        if leads and (missing := self._observer.missing()):
             return f"no complete list yet of: {', '.join(missing)}"
-        return "catching up with the log"
+        return waiting
 
     async def _end(self) -> None:
         """Save what is folded, and let the next leader in."""
-        for consumer in self._consumers:
-            await consumer.snapshot()
+        await self._engine.close()
         if self._elector is not None:
             await self._elector.release()
 

@@ -18,6 +18,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from controller.coalescer import Coalescer
+from controller.live_reads import Observe
 from controller.requests import RESOURCES, Request
 from controller.waiting import within
 from controller.work import (
@@ -35,14 +36,14 @@ from controller.work import (
 )
 from kube import client as kube
 from kube.clock import Clock
+from projections.audit.situation import Pending
 from projections.effects import AnyEffect, PostEvent, Target, UnlabelNode
 
 Render = Callable[[AnyEffect, str, int], Request]
 """Gives the request for an effect, the log position that it names, and Unix time in ms (`controller.requests`)."""
 
-Observe = Callable[[Target, bytes | None], Awaitable[None]]
-"""Appends the live object, as read just now, to the log (None: there is none). What it raises ends the process."""
-
+WITHHELD_POLL_S = 0.1
+"""How often an applier that may not send looks whether it may."""
 
 NO_CHANGE = "the API server takes this write for no change; does its CRD know all fields?"
 
@@ -65,15 +66,18 @@ class Applier:
         clock: Clock,
         render: Render,
         observe: Observe,
+        may_send: Callable[[], bool],
         metrics: WriteMetrics,
         log: FilteringBoundLogger,
         workers: int,
     ) -> None:
+        """`may_send` is asked before each request; while it says no, what is wanted waits."""
         self._coalescer = coalescer
         self._client = client
         self._clock = clock
         self._render = render
         self._observe = observe
+        self._may_send = may_send
         self._metrics = metrics
         self._log = log
         self._workers = workers
@@ -83,6 +87,10 @@ class Applier:
         """Take all that the aggregate `owner` wants now; see `Coalescer.replace`."""
         self._coalescer.replace(self._clock.monotonic(), owner, effects, position)
         self._wake.set()
+
+    def pending(self, target: Target) -> Pending | None:
+        """Say what the object's next write waits for; see `Coalescer.pending`."""
+        return self._coalescer.pending(self._clock.monotonic(), target)
 
     async def run(self) -> None:
         """Work until cancelled; requests that are out are cancelled too, which is as safe as a lost connection."""
@@ -96,6 +104,9 @@ class Applier:
     async def _next(self) -> Work:
         while True:
             self._wake.clear()
+            if not self._may_send():
+                await self._clock.sleep(WITHHELD_POLL_S)
+                continue
             now = self._clock.monotonic()
             work, ask_at = self._coalescer.next(now)
             if work is not None:
@@ -134,14 +145,14 @@ class Applier:
         resource = RESOURCES[target.resource]
         answer = await self._timed(resource, "get", self._client.get(resource, target.namespace, target.name))
         if isinstance(answer, kube.NotFound) and not isinstance(answer, kube.ResourceMissing):
-            await self._observe(target, None)
+            await self._observe(work.owner, target, None)
             return Refreshed(0)
         if isinstance(answer, kube.KubeError):
             return _failure(answer)
         version = version_of(answer)
         if not version:
             return Failed("the answer cannot be read", None)
-        await self._observe(target, answer)
+        await self._observe(work.owner, target, answer)
         return Refreshed(version)
 
     async def _send(self, request: Request) -> bytes:

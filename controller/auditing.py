@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from eventlog.codec import UndecodableRecord
 from eventlog.events import DomainSeen
 from eventlog.log import EventLog
+from eventlog.reading import batches
 from eventlog.record import Position
 from projections.audit.change import Change, change_of
 from projections.audit.finding import Finding
@@ -93,17 +95,14 @@ async def audit(log: EventLog) -> Audit:
 
 
 async def changes(log: EventLog, partition: int) -> AsyncIterator[Change]:
-    """Give each record of a partition with what it made of its aggregate. Raises LogError."""
+    """Give each record of a partition with what it made of its aggregate; of none that is no event. Raises LogError."""
     fold = PartitionFold(await log.beginning_offset(partition))
     end = await log.end_offset(partition)
-    while fold.next_offset < end:
-        records = await log.read(partition, fold.next_offset, limit=min(BATCH, end - fold.next_offset), timeout_s=0.0)
-        if not records:
-            return  # The end may lie past the last record that can be read (Kafka's markers).
+    async for records in batches(log, partition, fold.next_offset, end, limit=BATCH):
         for record in records:
             before = fold.aggregates.get(record.key)
             event = fold.apply(record)
-            if event is not None:
+            if event is not None and not isinstance(event, UndecodableRecord):
                 position = Position(partition, record.offset)
                 yield change_of(position, record.timestamp_ms, record.key, event, before, fold.aggregates[record.key])
 

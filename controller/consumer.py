@@ -8,19 +8,18 @@ an index which the log has not arbitrated yet (rule 1). Restoring, catching up a
 acting is what begins once the view of the cluster is complete.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from eventlog import codec
+from controller.appender import Appender
+from eventlog.codec import UndecodableRecord
 from eventlog.events import Decision
 from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable, LogUnreadable, SnapshotStore
 from eventlog.record import Position, Record
-from kube.clock import Clock
 from projections.clique import CliqueState
 from projections.desired import clique_effects, desired_rows
 from projections.domain import DomainState
@@ -62,11 +61,18 @@ class FoldMetrics(Protocol):
     def folded(self, partition: int, records: int) -> None:
         """Count folded records."""
 
-    def appended(self, event: str, records: int) -> None:
-        """Count appended records by their event's tag."""
-
     def inadmissible(self, decision: str) -> None:
         """Count a decision that had no effect."""
+
+    def undecodable(self, partition: int) -> None:
+        """Count a record that is no event."""
+
+
+class Source(Protocol):
+    """Where the records come from that a consumer has not folded yet: the log, or what reads it on its behalf."""
+
+    async def read(self, partition: int, offset: int, *, limit: int, timeout_s: float) -> Sequence[Record]:
+        """Give records from `offset` on, without a gap; as `EventLog.read`."""
 
 
 class Want(Protocol):
@@ -74,56 +80,6 @@ class Want(Protocol):
 
     def __call__(self, owner: str, effects: Mapping[Target, AnyEffect], position: str) -> None:
         """Replace all that `owner` wanted before."""
-
-
-class Appender:
-    """Appends decisions for the consumers of one process: until it succeeds, since nothing may be lost."""
-
-    def __init__(
-        self,
-        log: EventLog,
-        clock: Clock,
-        identity: str,
-        metrics: FoldMetrics,
-        logger: FilteringBoundLogger,
-        retry_s: float,
-    ) -> None:
-        """`identity` is stated in each record's headers."""
-        self._log = log
-        self._clock = clock
-        self._identity = identity
-        self._metrics = metrics
-        self._logger = logger
-        self._retry_s = retry_s
-        self.trouble: str | None = None
-
-    async def append(self, events: Sequence[tuple[str, msgspec.Struct]]) -> Sequence[Position]:
-        """Append keyed events, and try again while the log is not available; `trouble` says so meanwhile."""
-        now_ms = self._clock.now_ms()
-        entries = [
-            codec.entry(key, event, timestamp_ms=now_ms, controller=self._identity)  # type: ignore[arg-type]  # all are events
-            for key, event in events
-        ]
-        while True:
-            try:
-                positions = await self._log.append(entries)
-            except (LogUnavailable, AppendOutcomeUnknown) as error:
-                # An append that happened after all is a duplicate now; the fold takes it for one (rule 3).
-                if self.trouble is None:
-                    self._logger.error("log not writable", cause=str(error))
-                self.trouble = str(error)
-                await self.pause()
-                continue
-            if self.trouble is not None:
-                self._logger.info("log writable again")
-            self.trouble = None
-            for event, records in Counter(entry.headers.event_type for entry in entries).items():
-                self._metrics.appended(event, records)
-            return positions
-
-    async def pause(self) -> None:
-        """Wait as long as between two attempts."""
-        await self._clock.sleep(self._retry_s)
 
 
 class PartitionConsumer:
@@ -134,6 +90,7 @@ class PartitionConsumer:
         partition: int,
         *,
         log: EventLog,
+        source: Source,
         snapshots: SnapshotStore,
         appender: Appender,
         want: Want,
@@ -142,9 +99,10 @@ class PartitionConsumer:
         metrics: FoldMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
-        """Start empty; `restore` comes first."""
+        """Start empty; `restore` comes first. It reads the log itself, `run` reads `source`."""
         self._partition = partition
         self._log = log
+        self._source = source
         self._snapshots = snapshots
         self._appender = appender
         self._want = want
@@ -156,6 +114,7 @@ class PartitionConsumer:
         self._snapshot_at = 0
         self._snapshot_size = 0
         self._appended_upto = 0
+        self._wanting: set[str] = set()
         self.trouble: str | None = None
 
     @property
@@ -190,6 +149,10 @@ class PartitionConsumer:
                 f"partition {self._partition}: the records below offset {beginning} are gone, and no snapshot that can "
                 "be read holds what they said: bring them back, or start with a new log"
             )
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Fold up to the partition's end as of now, read from the log itself. Raises LogError."""
         end = await self._log.end_offset(self._partition)
         if self._fold.next_offset > end:
             raise LogUnreadable(
@@ -198,12 +161,12 @@ class PartitionConsumer:
             )
         silent = 0
         while self._fold.next_offset < end and silent < RESTORE_SILENT_READS_MAX:
-            records = await self._read(timeout_s=RESTORE_POLL_S)
+            records = await self._read(self._log, RESTORE_POLL_S)
             silent = 0 if records else silent + 1
             self._take_in(records)
 
-    async def run(self, acting: asyncio.Event) -> NoReturn:
-        """Fold for ever, and act once `acting` is set. Raises LogError.
+    async def run(self, may_act: Callable[[], bool]) -> NoReturn:
+        """Fold for ever, and act while `may_act` says so. Raises LogError.
 
         What this consumer has appended is read back before it acts again: a log whose readers lag behind its writers
         must not make it append the same decisions over and over.
@@ -214,12 +177,21 @@ class PartitionConsumer:
             timeout_s = self._config.poll_s if acted else NOT_ACTING_POLL_S
             records = await self._read_on(timeout_s=0.0 if dirty and acted and self._is_level else timeout_s)
             dirty |= self._take_in(records)
-            if acting.is_set() and self._is_level and len(records) < self._config.batch:
+            if not may_act():
+                if acted:
+                    self.withdraw()
+                acted = False
+            elif self._is_level and len(records) < self._config.batch:
                 if not acted:
                     dirty, acted = set(self._fold.aggregates), True
                 dirty = await self._act(dirty)
             if self._fold.next_offset - self._snapshot_at >= self._snapshot_distance:
                 await self.snapshot()
+
+    def withdraw(self) -> None:
+        """Want nothing any more: what was handed on and is not sent yet is not sent."""
+        for key in sorted(self._wanting):
+            self._hand_on(key, (), self._position)
 
     @property
     def _is_level(self) -> bool:
@@ -245,7 +217,7 @@ class PartitionConsumer:
         """Read, and try again while the log is not available; `trouble` says so meanwhile."""
         while True:
             try:
-                records = await self._read(timeout_s)
+                records = await self._read(self._source, timeout_s)
             except LogUnavailable as error:
                 if self.trouble is None:
                     self._logger.error("log not readable", partition=self._partition, cause=str(error))
@@ -255,10 +227,8 @@ class PartitionConsumer:
             self.trouble = None
             return records
 
-    async def _read(self, timeout_s: float) -> Sequence[Record]:
-        return await self._log.read(
-            self._partition, self._fold.next_offset, limit=self._config.batch, timeout_s=timeout_s
-        )
+    async def _read(self, source: Source, timeout_s: float) -> Sequence[Record]:
+        return await source.read(self._partition, self._fold.next_offset, limit=self._config.batch, timeout_s=timeout_s)
 
     def _take_in(self, records: Iterable[Record]) -> set[str]:
         """Fold the records and give the keys that they touched."""
@@ -268,6 +238,10 @@ class PartitionConsumer:
             before = self._fold.aggregates.get(record.key)
             event = self._fold.apply(record)
             folded += 1
+            if isinstance(event, UndecodableRecord):
+                self._metrics.undecodable(self._partition)
+                self._logger.error("record passed over", position=_position(record), cause=str(event))
+                continue
             touched.add(record.key)
             if isinstance(event, Decision):
                 self._explain(record, before)
@@ -282,14 +256,13 @@ class PartitionConsumer:
         if isinstance(after, CliqueState) and after.inadmissible > counted:
             decision = record.headers.event_type
             self._metrics.inadmissible(decision)
-            place = str(Position(record.partition, record.offset))
             self._logger.info(
-                "decision not admissible", decision=decision, position=place, by=record.headers.controller
+                "decision not admissible", decision=decision, position=_position(record), by=record.headers.controller
             )
 
     async def _act(self, keys: set[str]) -> set[str]:
         """Append what is due for these keys, and hand on the effects of those with nothing due; give the others."""
-        position = str(Position(self._partition, self._fold.next_offset - 1))
+        position = self._position
         due: list[tuple[str, msgspec.Struct]] = []
         undecided = set()
         for key in sorted(keys):
@@ -308,5 +281,18 @@ class PartitionConsumer:
             self._appended_upto = max(position.offset for position in positions) + 1
         return undecided
 
+    @property
+    def _position(self) -> str:
+        return str(Position(self._partition, self._fold.next_offset - 1))
+
     def _hand_on(self, key: str, effects: Iterable[AnyEffect], position: str) -> None:
-        self._want(key, {effect.target: effect for effect in effects}, position)
+        wanted = {effect.target: effect for effect in effects}
+        if wanted:
+            self._wanting.add(key)
+        else:
+            self._wanting.discard(key)
+        self._want(key, wanted, position)
+
+
+def _position(record: Record) -> str:
+    return str(Position(record.partition, record.offset))

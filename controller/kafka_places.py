@@ -7,6 +7,7 @@ which a log in a file need not pay.
 from collections.abc import Callable
 from pathlib import Path
 
+from controller.places import Making, unheard
 from eventlog.kafka import KafkaLog, KafkaSnapshots, parse, topics
 from eventlog.kafka.driver import Cluster
 from eventlog.kafka.settings import read
@@ -28,6 +29,13 @@ async def open_readonly(
     """Open a log for reading only. Raises LogError."""
     log = await KafkaLog.open_readonly(parse(place), read(config), foreign=foreign)
     return log, KafkaSnapshots(log)
+
+
+async def open_or_make(place: str, partitions: int, making: Making) -> EventLog:
+    """Open a log for appending, after its topics are made if they are not there. Raises LogError."""
+    await create(place, making.kafka_config, topics.Wanted(partitions, making.replication, making.min_insync))
+    log, _ = await open_for_writing(place, partitions, making.kafka_config, unheard)
+    return log
 
 
 async def create(place: str, config: Path | None, wanted: topics.Wanted) -> tuple[bool, topics.Report]:

@@ -66,6 +66,7 @@ class Elector:
         self._config = config
         self._seen: _Spec | None = None
         self._seen_at = 0.0
+        self._lives = False
         self._renewed_at = 0.0
         self._acquired = False
         self._asked_s = 0.0
@@ -74,6 +75,17 @@ class Elector:
     def waits_for(self) -> str:
         """The name of the Lease while it is not acquired yet, else empty."""
         return "" if self._acquired else self._config.name
+
+    def leader(self) -> str:
+        """Give who leads: this process, or a holder that it has seen renew the Lease, which has not run out since.
+
+        Empty if there is none. What the Lease said when it was looked at first proves nothing: its holder may be dead.
+        """
+        if self._acquired:
+            return self._config.identity if self._left() > 0 else ""
+        if self._seen is None or not self._lives or self._ran_out(self._seen):
+            return ""
+        return self._seen.holder or ""
 
     async def acquire(self) -> None:
         """Return once this process leads. Raises a KubeError that waiting does not mend (MEND_FIRST)."""
@@ -154,6 +166,7 @@ class Elector:
         except kube.NotFound:
             return await self._create(began)
         if spec != self._seen:
+            self._lives = self._seen is not None
             self._seen, self._seen_at = spec, self._clock.monotonic()
         ours = spec.holder == self._config.identity
         if not ours and not self._ran_out(spec):

@@ -44,11 +44,28 @@ class Metrics:
         self._inadmissible = Counter(
             "cliquelog_decisions_inadmissible", "Decisions that the fold did not admit", ["decision"], registry=registry
         )
+        self._undecodable = Counter(
+            "cliquelog_records_undecodable", "Records passed over: no events", ["partition"], registry=registry
+        )
         self._relists = Counter("cliquelog_relists", "Complete lists begun", ["resource", "cause"], registry=registry)
         self._gaps = Counter("cliquelog_watch_gaps", "Gaps in the view of a kind", ["resource"], registry=registry)
         self._rows = Gauge("cliquelog_rows", "Rows that the folded state wants", ["status"], registry=registry)
         self._leader = Gauge("cliquelog_leader", "1 while this process leads", registry=registry)
         self._leader.set(0)
+        self._partitions = Gauge("cliquelog_partitions_assigned", "Partitions that this process has", registry=registry)
+        self._rebalances = Counter("cliquelog_rebalances", "Rebalances of the consumer group", registry=registry)
+        self._restore = Histogram(
+            "cliquelog_restore_seconds",
+            "Time from the assignment of a partition until its state is that of the log's end",
+            buckets=LATENCY_BUCKETS_S,
+            registry=registry,
+        )
+        self._lag = Gauge(
+            "cliquelog_lag_records", "Records of the assigned partitions that are not folded yet", registry=registry
+        )
+        self._others = Gauge(
+            "cliquelog_other_groups", "Other groups, or single controllers, that work on this log", registry=registry
+        )
         self._queue = Gauge("cliquelog_queue_length", "Objects in the coalescer", ["state"], registry=registry)
 
     def request(self, resource: str, verb: str, code: str, seconds: float) -> None:
@@ -72,6 +89,10 @@ class Metrics:
         """Count a decision that came too late or was wrong; `decision` is its event's tag."""
         self._inadmissible.labels(decision).inc()
 
+    def undecodable(self, partition: int) -> None:
+        """Count a record that is no event of the schema version that it states."""
+        self._undecodable.labels(str(partition)).inc()
+
     def relist(self, resource: str, cause: str) -> None:
         """Count a complete list; `cause` as in the event RelistBegan, one of few."""
         self._relists.labels(resource, cause).inc()
@@ -88,6 +109,26 @@ class Metrics:
     def leading(self, *, leads: bool) -> None:
         """Set whether this process leads."""
         self._leader.set(int(leads))
+
+    def partitions(self, assigned: int) -> None:
+        """Set how many partitions this process has."""
+        self._partitions.set(assigned)
+
+    def rebalanced(self) -> None:
+        """Count a rebalance."""
+        self._rebalances.inc()
+
+    def restored(self, seconds: float) -> None:
+        """Count a partition that was restored, and how long that took."""
+        self._restore.observe(seconds)
+
+    def lag(self, records: int) -> None:
+        """Set how many records of the assigned partitions are not folded yet."""
+        self._lag.set(records)
+
+    def other_groups(self, groups: int) -> None:
+        """Set how many other groups, or single controllers, were found to work on this log."""
+        self._others.set(groups)
 
     def watch_queue(self, depth: Callable[[], Depth]) -> None:
         """Take the coalescer's depth whenever the metrics are read."""

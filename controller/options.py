@@ -98,6 +98,32 @@ class CliqueSize(click.ParamType):
         return int(text)
 
 
+def replicas(command: Command) -> Command:
+    """Give a command the options that say how many replicas new topics have; `in_sync` reads the second."""
+    command = click.option(
+        "--min-insync-replicas",
+        "min_insync",
+        type=click.IntRange(1, 100),
+        help="Replicas that have a record before it is acknowledged [2, or 1 of 1].",
+    )(command)
+    return click.option(
+        "--replication-factor",
+        "replication",
+        type=click.IntRange(1, 100),
+        default=3,
+        show_default=True,
+        help="Replicas of topics that are made.",
+    )(command)
+
+
+def in_sync(replication: int, stated: int | None) -> int:
+    """Give how many replicas must have a record. Raises UsageError if there are fewer."""
+    found = min(2, replication) if stated is None else stated
+    if found > replication:
+        raise click.UsageError(f"--min-insync-replicas {found} is more than --replication-factor {replication}")
+    return found
+
+
 def kafka_config(command: Command) -> Command:
     """Give a command the option that names the settings for Kafka."""
     return click.option(

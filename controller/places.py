@@ -3,9 +3,12 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from eventlog.log import EventLog, LogUnreadable, SnapshotStore
 from eventlog.record import Position
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
+from eventlog.sqlite.place import resolved, size
 
 SQLITE = "sqlite:"
 KAFKA = "kafka:"
@@ -23,12 +26,12 @@ def _path(place: str) -> str:
     return place.removeprefix(SQLITE)
 
 
-def _unheard(_position: Position, _reason: str) -> None:
+def unheard(_position: Position, _reason: str) -> None:
     """Take no notice."""
 
 
 async def open_for_writing(
-    place: str, partitions: int | None, *, kafka_config: Path | None = None, foreign: Foreign = _unheard
+    place: str, partitions: int | None, *, kafka_config: Path | None = None, foreign: Foreign = unheard
 ) -> tuple[EventLog, SnapshotStore]:
     """Open a log and its snapshots; one in a file that is not there is made.
 
@@ -43,7 +46,7 @@ async def open_for_writing(
 
 
 async def open_readonly(
-    place: str, *, kafka_config: Path | None = None, foreign: Foreign = _unheard
+    place: str, *, kafka_config: Path | None = None, foreign: Foreign = unheard
 ) -> tuple[EventLog, SnapshotStore]:
     """Open a log and its snapshots for reading only. Raises LogError."""
     if place.startswith(KAFKA):
@@ -54,12 +57,32 @@ async def open_readonly(
     return log, SqliteSnapshots(log)
 
 
+class Making(msgspec.Struct, frozen=True):
+    """How a log on Kafka is made and reached: its settings, its replicas, and how many acknowledge a record."""
+
+    kafka_config: Path | None
+    replication: int
+    min_insync: int
+
+
+async def open_or_make(place: str, partitions: int, making: Making) -> EventLog:
+    """Open a log for appending; one that is not there is made with so many partitions. Raises LogError.
+
+    One in a file that is there may have another number.
+    """
+    if place.startswith(KAFKA):
+        from controller import kafka_places  # noqa: PLC0415 - see there
+
+        return await kafka_places.open_or_make(place, partitions, making)
+    return await SqliteLog.open(_path(place), partitions=None if size_bytes(place) else partitions)
+
+
 def size_bytes(place: str) -> int:
     """Give the size of a log's files, 0 if there are none. Raises LogError if it names no log in a file."""
     if place.startswith(KAFKA):
         raise LogUnreadable(f"{place!r} is not in a file, which this command needs: write sqlite:PATH")
-    path = Path(_path(place))
-    return sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
+    path = resolved(Path(_path(place)))
+    return size(path) + size(path.with_name(f"{path.name}-wal"))
 
 
 async def damage(log: EventLog) -> Sequence[str]:

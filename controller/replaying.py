@@ -5,6 +5,7 @@ import time
 import msgspec
 
 from eventlog.log import EventLog, SnapshotStore
+from eventlog.reading import batches
 from projections.partition import PartitionFold, digest
 
 BATCH = 5000
@@ -30,19 +31,12 @@ async def replay(log: EventLog, snapshots: SnapshotStore) -> Replay:
     folds, equal = [], True
     for partition in range(log.partitions):
         fold = PartitionFold(await log.beginning_offset(partition))
-        await _fold_upto(log, partition, fold, await log.end_offset(partition))
+        end = await log.end_offset(partition)
+        async for records in batches(log, partition, fold.next_offset, end, limit=BATCH):
+            for record in records:
+                fold.apply(record)
         saved = await snapshots.load(partition)
         equal = equal and (fold.next_offset == 0 if saved is None else saved.state == fold.snapshot())
         folds.append(fold)
-    records = sum(fold.next_offset for fold in folds)
-    return Replay(records, time.perf_counter() - began, digest(folds), equal and records > 0)
-
-
-async def _fold_upto(log: EventLog, partition: int, fold: PartitionFold, end: int) -> None:
-    while fold.next_offset < end:
-        limit = min(BATCH, end - fold.next_offset)
-        records = await log.read(partition, fold.next_offset, limit=limit, timeout_s=0.0)
-        if not records:
-            return  # The end may lie past the last record that can be read (Kafka's markers).
-        for record in records:
-            fold.apply(record)
+    total = sum(fold.next_offset for fold in folds)
+    return Replay(total, time.perf_counter() - began, digest(folds), equal and total > 0)

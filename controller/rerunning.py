@@ -9,6 +9,7 @@ import msgspec
 from controller.pacing import Pace
 from controller.rerun import Act, Decided, Rerun, Written
 from controller.timeline import Until, in_time_order
+from eventlog.codec import UndecodableRecord
 from eventlog.events import CdcSeen, WriteAnswered
 from eventlog.log import EventLog
 from eventlog.record import Position
@@ -107,7 +108,7 @@ async def rerun(
         fold = folds[record.partition]
         before = fold.aggregates.get(record.key)
         event = fold.apply(record)
-        if event is not None:
+        if event is not None and not isinstance(event, UndecodableRecord):
             position = Position(record.partition, record.offset)
             recorded.take(change_of(position, time_ms, record.key, event, before, fold.aggregates[record.key]))
         run.take(time_ms, record)

@@ -7,7 +7,7 @@ import secrets
 import signal
 import sys
 from importlib.metadata import version as version_of
-from pathlib import Path
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -17,7 +17,9 @@ from structlog.typing import FilteringBoundLogger
 from controller import logs, places
 from controller.app import Controller
 from controller.collecting import collect_rarely
-from controller.config import RunConfig
+from controller.config import GroupConfig, RunConfig
+from controller.ending import cut_off_after
+from controller.exits import CONFIGURATION, Failure
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
 from controller.options import Label, Listen, Seconds, Subdomain, kafka_config
@@ -37,6 +39,20 @@ from projections.settings import Settings
     help="Where the event log is: sqlite:PATH or kafka://HOST:PORT/TOPIC.",
 )
 @kafka_config
+@click.option(
+    "--engine",
+    type=click.Choice(["embedded", "faust"]),
+    default="embedded",
+    show_default=True,
+    help="Who has the partitions: this process all of them, or the processes of a consumer group (a log on Kafka).",
+)
+@click.option("--group", help="With --engine faust: the consumer group's name [cliquelog].")
+@click.option(
+    "--group-instance-id",
+    "instance",
+    envvar="GROUP_INSTANCE_ID",
+    help="With --engine faust: this process's lasting name in the group; its partitions wait for it over a restart.",
+)
 @click.option("--partitions", type=click.IntRange(1, 10_000), help="Partitions of a new log [24].")
 @click.option("--kubeconfig", envvar="KUBECONFIG", help="Path; without it the pod's service account is used.")
 @click.option("--context", help="Context of the kubeconfig.")
@@ -116,7 +132,7 @@ from projections.settings import Settings
     type=Listen(),
     default="127.0.0.1:8080",
     show_default=True,
-    help="Where /metrics, /healthz and /readyz are served.",
+    help="Where /metrics, /healthz, /readyz and (to loopback alone) /why are served.",
 )
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=16, show_default=True, help="Requests in flight at once."
@@ -143,14 +159,32 @@ def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the opt
       cliquelog run --log sqlite:/var/lib/cliquelog/log.sqlite --namespace nvidia \\
           --image-name registry.example/compute-domain-daemon:1
     """
+    _check_engine(log, options)
     logs.configure(options["log_level"], console=sys.stderr.isatty(), stream=sys.stderr)
-    collect_rarely()
-    asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"], options["kafka_config"]))
+from controller.collecting import collect_rarely
+    # A formation makes objects by the hundred thousand that stay, and hardly a cycle. The interpreter's own setting
+    # walks them again and again, and all that was imported with them: up to 90 ms at a time.
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"]))
+
+
+def _check_engine(log: str, options: dict[str, Any]) -> None:
+    """Refuse an engine that cannot be, before anything is opened. Raises UsageError, Failure."""
+    if options["engine"] == "embedded":
+        if options["group"] or options["instance"]:
+            raise click.UsageError("--group and --group-instance-id are of --engine faust: add that, or leave them out")
+        return
+    if not log.startswith(places.KAFKA):
+        raise click.UsageError("--engine faust shares a log on Kafka: give --log kafka://..., or leave --engine out")
+    if find_spec("faust") is None:
+        raise Failure("--engine faust needs Faust, which is not installed: install cliquelog[faust]", CONFIGURATION)
 
 
 def config_from(log: str, options: dict[str, Any]) -> RunConfig:
     """Give the configuration that the options state."""
     namespace = options["namespace"]
+    is_shared = options["engine"] == "faust"
     identity = f"{options['pod_name']}-{secrets.token_hex(4)}"
     return RunConfig(
         identity=identity,
@@ -176,7 +210,9 @@ def config_from(log: str, options: dict[str, Any]) -> RunConfig:
         listen=options["listen"],
         everywhere=options["all_namespaces"],
         workers=options["workers"],
+        group=GroupConfig(options["group"] or "cliquelog", options["instance"]) if is_shared else None,
         recheck_s=options["recheck_s"],
+        kafka_config=options["kafka_config"],
     )
 
 
@@ -194,21 +230,28 @@ class _Strangers:
             self._logger.warning("not a record of the log, passed over", position=str(position), cause=reason)
 
 
-async def _run(config: RunConfig, kubeconfig: str | None, context: str | None, kafka_config: Path | None) -> None:
+async def _run(config: RunConfig, kubeconfig: str | None, context: str | None) -> None:
     logger = structlog.get_logger("cliquelog")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        stop.set()
+        if config.group is not None:
+            cut_off_after(config.group.ending_s)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end)
     async with contextlib.AsyncExitStack() as stack:
         # First what leaves nothing behind: a kubeconfig that is refused must not cost a new log.
         client = await connect(kubeconfig, context)
         stack.push_async_callback(client.close)
         log, snapshots = await places.open_for_writing(
-            config.log, config.partitions, kafka_config=kafka_config, foreign=_Strangers(logger)
+            config.log, config.partitions, kafka_config=config.kafka_config, foreign=_Strangers(logger)
         )
         stack.push_async_callback(log.close)
-        await preflight(client, config)
+        first, second = config.selectors()
+        await preflight(client, [*first, *second], "deploy/rbac.yaml")
         controller = Controller(
             config,
             log=log,
@@ -219,5 +262,8 @@ async def _run(config: RunConfig, kubeconfig: str | None, context: str | None, k
             logger=logger,
         )
         logger.info("starting", identity=config.identity, version=config.version, log=config.log)
-        await controller.run(stop)
+        try:
+            await controller.run(stop)
+        finally:
+            end()  # Also where a part failed: what is left must not hold the process.
         logger.info("stopped")

@@ -3,13 +3,11 @@
 import asyncio
 import os
 import shutil
-import signal
 import sys
 import tempfile
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -20,10 +18,9 @@ from controller.options import CliqueSize, Seconds
 from controller.sides import STRATEGIES
 from controller.simulating import Job, Outcome
 from controller.simulating import simulate as carry_out
-from controller.simulation_report import consoles, faults_of, progress, result_of, table_of
+from controller.simulation_report import faults_of, progress, result_of, table_of
+from controller.terminal import Interrupted, consoles, unless_interrupted
 from simulation.formation import Plan
-
-T = TypeVar("T")
 
 
 @click.command()
@@ -88,7 +85,7 @@ def simulate(
         console = consoles(as_json=as_json)
         try:
             with progress(job.plan, console) as show:
-                outcome = asyncio.run(_unless_interrupted(carry_out(job, show)))
+                outcome = asyncio.run(unless_interrupted(carry_out(job, show)))
         except Interrupted as interrupted:
             kept = f" What there is of the log is kept: {job.log}" if ours else ""
             console.print(f"\nInterrupted.{kept}", soft_wrap=True, highlight=False)
@@ -147,38 +144,6 @@ def _forget_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-class Interrupted(Exception):
-    """The user has ended it."""
-
-    def __init__(self, number: int) -> None:
-        """Keep the signal's number."""
-        super().__init__(number)
-        self.number = number
-
-
-async def _unless_interrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Do the work. At the first SIGINT, SIGTERM or SIGHUP end it cleanly and raise Interrupted; more change nothing."""
-    task = asyncio.ensure_future(work)
-    numbers: list[int] = []
-
-    def interrupt(number: int) -> None:
-        if not numbers:
-            task.cancel()
-        numbers.append(number)
-
-    taken = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` leaves it
-        taken.append(signal.SIGHUP)
-    for number in taken:
-        asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if not numbers:
-            raise
-        raise Interrupted(numbers[0]) from None
 
 
 def _report(outcome: Outcome, console: Console, *, as_json: bool) -> bool:

@@ -1,6 +1,5 @@
 """What `cliquelog simulate` says: progress while it runs, then a table for people or one JSON object."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -226,9 +225,3 @@ def _cliques(number: int) -> str:
 
 def _counts(state: State) -> str:
     return f"{state.clique_writes:,} CDC writes, {state.conflicts_409:,} x 409, {state.throttled_429:,} x 429"
-
-
-def consoles(*, as_json: bool) -> Console:
-    """Give where people are told: standard error if standard output is for a program."""
-    stream = sys.stderr if as_json else sys.stdout
-    return Console(stderr=as_json, width=None if stream is not None and stream.isatty() else 80)

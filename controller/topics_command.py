@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from controller import exits
-from controller.options import kafka_config
+from controller.options import in_sync, kafka_config, replicas
 
 if TYPE_CHECKING:
     from eventlog.kafka.driver import TopicDescription
@@ -22,15 +22,7 @@ def topics() -> None:
 @topics.command()
 @click.argument("log")
 @click.option("--partitions", type=click.IntRange(1, 10_000), default=24, show_default=True, help="For ever.")
-@click.option(
-    "--replication-factor", "replication", type=click.IntRange(1, 100), default=3, show_default=True, help="Replicas."
-)
-@click.option(
-    "--min-insync-replicas",
-    "min_insync",
-    type=click.IntRange(1, 100),
-    help="Replicas that have a record before it is acknowledged [2, or 1 of 1].",
-)
+@replicas
 @kafka_config
 def create(log: str, partitions: int, replication: int, min_insync: int | None, kafka_config: Path | None) -> None:
     """Make the topics of a new log.
@@ -42,13 +34,11 @@ def create(log: str, partitions: int, replication: int, min_insync: int | None, 
     Example:
       cliquelog topics create kafka://kafka-0.kafka:9092/cliquelog --partitions 24
     """
-    in_sync = min(2, replication) if min_insync is None else min_insync
-    if in_sync > replication:
-        raise click.UsageError(f"--min-insync-replicas {in_sync} is more than --replication-factor {replication}")
+    wanted_in_sync = in_sync(replication, min_insync)
     from controller import kafka_places  # noqa: PLC0415 - see there
     from eventlog.kafka.topics import Wanted  # noqa: PLC0415
 
-    made, report = asyncio.run(kafka_places.create(log, kafka_config, Wanted(partitions, replication, in_sync)))
+    made, report = asyncio.run(kafka_places.create(log, kafka_config, Wanted(partitions, replication, wanted_in_sync)))
     click.echo("made" if made else "there already")
     _show(report)
 

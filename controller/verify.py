@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from eventlog.codec import UndecodableRecord
+from eventlog.codec import NewerSchema
 from eventlog.integrity import PartitionReport, check
 from eventlog.log import EventLog, Snapshot, SnapshotStore
+from eventlog.reading import batches
 from eventlog.record import Position, Record
 from projections.clique import CliqueState
 from projections.fold import Aggregate
@@ -62,8 +63,8 @@ async def verify(log: EventLog, snapshots: SnapshotStore, damage: Sequence[str],
         try:
             whole = await _fold_whole(log, report, await snapshots.load(report.partition))
             again = await _fold_again(log, report, whole.fold)
-        except UndecodableRecord:
-            determinism.append(f"partition {report.partition} was not folded: it has records that cannot be decoded")
+        except NewerSchema:
+            determinism.append(f"partition {report.partition} was not folded: it has records of a newer schema version")
             continue
         folds.append(whole.fold)
         integrity.extend(whole.misfits)
@@ -93,7 +94,7 @@ async def _fold_whole(log: EventLog, report: PartitionReport, snapshot: Snapshot
     fold = PartitionFold(report.beginning)
     violations: list[Violation] = []
     misfits = list(_beyond(report, snapshot))
-    while records := await _batch(log, report, fold.next_offset):
+    async for records in batches(log, report.partition, report.beginning, report.next_offset, limit=BATCH):
         for record in records:
             before = fold.aggregates.get(record.key)
             fold.apply(record)
@@ -139,7 +140,7 @@ async def _fold_again(log: EventLog, report: PartitionReport, whole: PartitionFo
     fold = PartitionFold(report.beginning)
     middle = (report.beginning + report.next_offset) // 2
     resumed = False
-    while records := await _batch(log, report, fold.next_offset):
+    async for records in batches(log, report.partition, report.beginning, report.next_offset, limit=BATCH):
         for record in records:
             if record.offset >= middle and not resumed:
                 restored = restore(fold.snapshot())
@@ -152,11 +153,3 @@ async def _fold_again(log: EventLog, report: PartitionReport, whole: PartitionFo
     if digest([fold]) != digest([whole]):
         return [f"partition {report.partition}: the state differs when it is folded again through a snapshot"]
     return []
-
-
-async def _batch(log: EventLog, report: PartitionReport, offset: int) -> Sequence[Record]:
-    """Read on, up to where the report ended: a log that grows meanwhile is verified as of then."""
-    if offset >= report.next_offset:
-        return ()
-    limit = min(BATCH, report.next_offset - offset)
-    return await log.read(report.partition, offset, limit=limit, timeout_s=0.0)

@@ -21,9 +21,13 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class Refresh(msgspec.Struct, frozen=True):
-    """Read the live object and record it as an observation, because what the fold knows of it is in doubt."""
+    """Read the live object and record it as an observation, because what the fold knows of it is in doubt.
+
+    `owner` is the key of the aggregate that wants something of the object.
+    """
 
     target: Target
+    owner: str
 
 
 Work = Write | Refresh

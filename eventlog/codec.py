@@ -3,13 +3,19 @@
 An event is encoded as JSON with its `type` tag first, fields in declared order, defaults left out, sets and dicts in
 sorted order: equal events give equal bytes, on every machine. The bytes in the log are never written anew: an old
 version is lifted by its upcasters each time it is read.
+
+Two records give no event, and they are not alike. One of a newer schema may say anything, an index too: who passes over
+it folds to another state than the program that wrote it, so a reader must end there. Bytes that are no event of the
+version that they state say nothing to any program, now or later: every reader passes over them and names them, since a
+log that one such record could close for good would be closed by the first stray producer.
 """
 
 from collections.abc import Callable, Mapping
 
 import msgspec
 
-from eventlog.events import AnyEvent, Event
+from eventlog.event import Event
+from eventlog.events import AnyEvent
 from eventlog.log import LogError
 from eventlog.record import Entry, Headers, Record
 
@@ -25,7 +31,11 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class UndecodableRecord(LogError):
-    """A record that this program cannot read; the message names it and says why."""
+    """A record that is no event of the schema version that it states; the message names it and says why."""
+
+
+class NewerSchema(LogError):
+    """A record of a schema version that this program does not know yet; the message names it and both versions."""
 
 
 class Decoder:
@@ -39,20 +49,22 @@ class Decoder:
     def decode(self, record: Record | Entry) -> AnyEvent:
         """Give the record's event, lifted to this decoder's version.
 
-        Raises UndecodableRecord for a newer version, or bytes that are not an event of the version stated.
+        Raises NewerSchema, or UndecodableRecord for bytes that are not an event of the version stated.
         """
+        version = record.headers.schema_version
+        if version > self._version:
+            raise NewerSchema(
+                f"record {_place(record)} has schema version {version} and this program reads up to {self._version}; "
+                "use a newer cliquelog"
+            )
         try:
-            if record.headers.schema_version == self._version:
+            if version == self._version:
                 return self._decoder.decode(record.value)
-            return self._decode_old(record.value, record.headers.schema_version)
+            return self._decode_old(record.value, version)
         except (msgspec.DecodeError, LookupError, RecursionError) as error:
             raise UndecodableRecord(f"record {_place(record)} cannot be decoded: {error}") from error
 
     def _decode_old(self, value: bytes, version: int) -> AnyEvent:
-        if version > self._version:
-            raise LookupError(
-                f"it has schema version {version} and this program reads up to {self._version}; use a newer cliquelog"
-            )
         fields = msgspec.json.decode(value, type=dict[str, object])
         for step in range(version, self._version):
             upcaster = self._upcasters.get(step)
@@ -78,7 +90,7 @@ def entry(key: str, event: Event, *, timestamp_ms: int, controller: str) -> Entr
 
 
 def decode(record: Record | Entry) -> AnyEvent:
-    """Give the record's event, lifted to the current schema version; raises UndecodableRecord."""
+    """Give the record's event, lifted to the current schema version; raises UndecodableRecord, NewerSchema."""
     return _current.decode(record)
 
 

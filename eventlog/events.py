@@ -16,29 +16,7 @@ it is concluded (rule 4: a complete relist that lacks the object).
 
 import msgspec
 
-
-class Event(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """Base of all events; never stored itself."""
-
-
-class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an imported record comes from, and how certain it is.
-
-    `source` is `<file>:<line>`. `writer` is the user whose write made the object so, empty if the source does not tell.
-    `inferred` is empty if the source shows the fact, else the reason why it is concluded all the same. `dated` is empty
-    if the source states the record's time, else what the time was taken from.
-    """
-
-    source: str
-    writer: str = ""
-    inferred: str = ""
-    dated: str = ""
-
-
-class Told(Event, frozen=True, kw_only=True):
-    """Base of what a source may have told long after it happened; `provenance` is None if our own process saw it."""
-
-    provenance: Provenance | None = None
+from eventlog.event import Event, Told
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -282,6 +260,15 @@ class RelistCompleted(Event, frozen=True, tag="relist-completed"):
     objects: int
 
 
+class ViewCompleted(Event, frozen=True, tag="view-completed"):
+    """All that the first complete lists of the controller `observer` brought to this partition is in the log before.
+
+    It is appended to each partition once in an observer's life, where the processes that write do not all observe.
+    """
+
+    observer: str
+
+
 class WatchGap(Told, frozen=True, tag="watch-gap"):
     """Watch events may have been missed since `resource_version`; a relist follows. `cause` in one sentence."""
 
@@ -364,6 +351,6 @@ Observation = (
     | ClaimTemplateGone
     | WriteAnswered
 )
-Mark = RelistBegan | RelistCompleted | WatchGap | ImportCompleted
+Mark = RelistBegan | RelistCompleted | ViewCompleted | WatchGap | ImportCompleted
 Decision = IndexAssigned | IndexAdopted | IndexReleased | IndexRefused
 AnyEvent = Observation | Mark | Decision | ControllerStarted

@@ -5,27 +5,27 @@ each with the headers of its event and in the partition of its key. The head of 
 same head on another day, or in a copy on another engine, proves that nothing before it was changed.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from eventlog.codec import UndecodableRecord, decode
+from eventlog.codec import NewerSchema, UndecodableRecord, decode
 from eventlog.log import EventLog
 from eventlog.partitioner import partition_for
+from eventlog.reading import batches
 from eventlog.record import GENESIS, Entry, Record, chain, refusal
 
 MAX_FINDINGS = 100
 """Findings that a report names; the others are only counted, so that a ruined log gives a readable report."""
 
 _LIMIT = 2_000
-_TIMEOUT_S = 5.0
 
 
 class Finding(msgspec.Struct, frozen=True):
     """Something wrong with the record at `offset` of `partition`.
 
-    `code` is one of `offset-order`, `offset-gap`, `unfit-record`, `undecodable`, `type-mismatch`, `wrong-partition`;
-    `message` says it in a sentence.
+    `code` is one of `offset-order`, `offset-gap`, `unfit-record`, `undecodable`, `newer-schema`, `type-mismatch`,
+    `wrong-partition`; `message` says it in a sentence.
     """
 
     partition: int
@@ -64,7 +64,7 @@ async def check_partition(log: EventLog, partition: int, *, dense: bool) -> Part
     next_offset, records, head = beginning, 0, GENESIS
     findings: list[Finding] = []
     count = 0
-    async for batch in _batches(log, partition, beginning):
+    async for batch in batches(log, partition, beginning, await log.end_offset(partition), limit=_LIMIT):
         for record in batch:
             for finding in _findings(record, next_offset, log.partitions, dense=dense):
                 count += 1
@@ -74,18 +74,6 @@ async def check_partition(log: EventLog, partition: int, *, dense: bool) -> Part
             next_offset = record.offset + 1
             records += 1
     return PartitionReport(partition, beginning, next_offset, records, head, findings, count)
-
-
-async def _batches(log: EventLog, partition: int, offset: int) -> AsyncIterator[Sequence[Record]]:
-    end = await log.end_offset(partition)
-    while offset < end:
-        # The last offsets may hold no record (Kafka's transaction markers): an empty answer ends the partition too.
-        batch = await log.read(partition, offset, limit=_LIMIT, timeout_s=_TIMEOUT_S)
-        if not batch:
-            return
-        yield batch
-        # Offsets out of order are a finding; they must not make this read the same records for ever.
-        offset = max(offset + 1, batch[-1].offset + 1)
 
 
 def _findings(record: Record, expected: int, partitions: int, *, dense: bool) -> Iterator[Finding]:
@@ -105,6 +93,8 @@ def _findings(record: Record, expected: int, partitions: int, *, dense: bool) ->
         tag = str(type(decode(record)).__struct_config__.tag)
     except UndecodableRecord as error:
         yield finding("undecodable", str(error))
+    except NewerSchema as error:
+        yield finding("newer-schema", str(error))
     else:
         if tag != record.headers.event_type:
             yield finding("type-mismatch", f"the headers say {record.headers.event_type!r} and the event is {tag!r}")

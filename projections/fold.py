@@ -27,15 +27,16 @@ from eventlog.events import (
 from projections import index, lives, membership
 from projections.clique import CliqueState
 from projections.domain import DomainState, apply_domain
-from projections.visibility import ControllerState, WatchState, apply_controller, apply_watch
+from projections.visibility import ControllerState, ViewState, WatchState, apply_controller, apply_view, apply_watch
 
 WATCH_PREFIX = "watch/"
+VIEW_PREFIX = "view/"
 CONTROLLER_PREFIX = "controller/"
 
 DOMAIN_LENGTH = 63
 """Most characters of a ComputeDomain's UID: it is a label's value on all that is the domain's."""
 
-Aggregate = CliqueState | DomainState | WatchState | ControllerState
+Aggregate = CliqueState | DomainState | WatchState | ViewState | ControllerState
 
 _CLIQUE: Mapping[type, Callable[[CliqueState, Any], CliqueState]] = {
     NodeSeen: membership.node_seen,
@@ -76,6 +77,8 @@ def apply(state: Aggregate | None, key: str, event: AnyEvent) -> Aggregate:
         return counted if handler is None else handler(counted, event)
     if key.startswith(WATCH_PREFIX):
         return apply_watch(state if isinstance(state, WatchState) else WatchState(), event)
+    if key.startswith(VIEW_PREFIX):
+        return apply_view(state if isinstance(state, ViewState) else ViewState(), event)
     if key.startswith(CONTROLLER_PREFIX):
         return apply_controller(state if isinstance(state, ControllerState) else ControllerState(), event)
     return apply_domain(state if isinstance(state, DomainState) else None, event)

@@ -15,11 +15,16 @@ from eventlog.record import GENESIS, Record, chain
 from projections.clique import CliqueState
 from projections.domain import DomainState
 from projections.fold import Aggregate, apply
-from projections.visibility import ControllerState, WatchState
+from projections.visibility import ControllerState, ViewState, WatchState
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 """Version of the snapshot's form and of what the fold makes of records. Another one is not read: the log is folded from
-its beginning instead. 4: observations may have a provenance, which the state leaves out."""
+its beginning instead. 2: an address that a pod had before is a dead one. 4: observations may have a provenance, which
+the state leaves out. 5: whose view a partition holds."""
+
+
+Folded = AnyEvent | codec.UndecodableRecord | None
+"""What came of a record: its event, what is wrong with one that has none, or nothing: it was folded before."""
 
 
 class PartitionState(msgspec.Struct, frozen=True):
@@ -28,7 +33,7 @@ class PartitionState(msgspec.Struct, frozen=True):
     version: int
     next_offset: int
     head: bytes
-    aggregates: dict[str, CliqueState | DomainState | WatchState | ControllerState]
+    aggregates: dict[str, CliqueState | DomainState | WatchState | ViewState | ControllerState]
 
 
 class PartitionFold:
@@ -42,16 +47,22 @@ class PartitionFold:
         self.head = head
         self.aggregates: dict[str, Aggregate] = dict(aggregates or {})
 
-    def apply(self, record: Record) -> AnyEvent | None:
+    def apply(self, record: Record) -> Folded:
         """Fold the record and give its event; None if it was folded before.
 
-        Raises codec.UndecodableRecord and leaves the state as it was.
+        A record that is no event is passed over, but for its place in the hash chain. Raises codec.NewerSchema and
+        leaves the state as it was.
         """
         if record.offset < self.next_offset:
             return None
-        event = codec.decode(record)
-        key = record.key
-        self.aggregates[key] = apply(self.aggregates.get(key), key, event)
+        event: Folded
+        try:
+            event = codec.decode(record)
+        except codec.UndecodableRecord as error:
+            event = error
+        else:
+            key = record.key
+            self.aggregates[key] = apply(self.aggregates.get(key), key, event)
         self.head = chain(self.head, record)
         self.next_offset = record.offset + 1
         return event

@@ -1,13 +1,14 @@
 """Visibility and controllers: what is kept of marks and starts.
 
-Keys `watch/<resource>` hold the marks of one watched resource, keys `controller/<identity>` the starts of a controller.
-Neither changes an index; both tell the reader of a history how far it can be trusted (rule 12).
+Keys `watch/<resource>` hold the marks of one watched resource, keys `controller/<identity>` the starts of a controller,
+keys `view/<number>` whose view of the cluster a partition holds. None changes an index; they tell the reader of a
+history how far it can be trusted (rule 12).
 """
 
 import msgspec
 from msgspec.structs import replace
 
-from eventlog.events import AnyEvent, ControllerStarted, RelistBegan, RelistCompleted, WatchGap
+from eventlog.events import AnyEvent, ControllerStarted, RelistBegan, RelistCompleted, ViewCompleted, WatchGap
 
 
 class WatchState(msgspec.Struct, frozen=True, tag="watch"):
@@ -17,6 +18,12 @@ class WatchState(msgspec.Struct, frozen=True, tag="watch"):
     gaps: int = 0
     complete: bool = False
     resource_version: int = 0
+
+
+class ViewState(msgspec.Struct, frozen=True, tag="view"):
+    """Who observed last: the records before hold its complete view, as far as it concerns this partition."""
+
+    observer: str = ""
 
 
 class ControllerState(msgspec.Struct, frozen=True, tag="controller"):
@@ -37,6 +44,11 @@ def apply_watch(state: WatchState, event: AnyEvent) -> WatchState:
             return replace(state, gaps=state.gaps + 1, complete=False)
         case _:
             return state
+
+
+def apply_view(state: ViewState, event: AnyEvent) -> ViewState:
+    """Take in that an observer's view is complete."""
+    return ViewState(event.observer) if isinstance(event, ViewCompleted) else state
 
 
 def apply_controller(state: ControllerState, event: AnyEvent) -> ControllerState:

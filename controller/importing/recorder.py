@@ -15,8 +15,9 @@ from controller import observations
 from controller.importing.told import Answered, Lost, Marked, ObjectTold, Removed, Told, WantedRow
 from controller.normaliser import Keyed, Normaliser
 from eventlog import codec
-from eventlog.events import DaemonPodSeen, DomainSeen, NodeSeen, Provenance, WatchGap, WriteAnswered
-from eventlog.events import Told as ToldEvent
+from eventlog.event import Provenance
+from eventlog.event import Told as ToldEvent
+from eventlog.events import DaemonPodSeen, DomainSeen, NodeSeen, WatchGap, WriteAnswered
 from eventlog.record import Entry
 from kube import reflector
 from kube.client import Resource, Selector

@@ -2,13 +2,15 @@
 
 Key and value are Kafka's; the three headers carry what a reader must know before it decodes the event. A topic has no
 lock: other programs can write to it, and a record cannot be taken out. So what does not look like a record of ours is
-not one, for every reader alike: it is passed over, and its offset becomes a gap.
+not one, for every reader alike: it is passed over, and its offset becomes a gap. The same goes for what no log of ours
+stores (a key in another partition than its own, above all: a second state of that key would grow there).
 """
 
 from functools import lru_cache
 
 from eventlog.kafka.driver import Message
-from eventlog.record import Entry, Headers, Record
+from eventlog.partitioner import partition_for
+from eventlog.record import Entry, Headers, Record, refusal
 
 EVENT_TYPE = "event-type"
 SCHEMA_VERSION = "schema-version"
@@ -28,8 +30,8 @@ def message_of(entry: Entry, partition: int) -> Message:
     )
 
 
-def record_of(topic: str, message: Message) -> Record | str:
-    """Give the record that the message is, or why it is none."""
+def record_of(topic: str, partitions: int, message: Message) -> Record | str:
+    """Give the record of a log of so many partitions that the message is, or why it is none."""
     if message.key is None:
         return "it has no key"
     if message.value is None:
@@ -39,6 +41,10 @@ def record_of(topic: str, message: Message) -> Record | str:
         key = message.key.decode()
     except ValueError as error:
         return "its key is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+    if reason := refusal(Entry(key, message.timestamp_ms, headers, message.value)):
+        return reason
+    if (right := partition_for(key, partitions)) != message.partition:
+        return f"its key {key!r} belongs to partition {right}"
     return Record(topic, message.partition, message.offset, key, message.timestamp_ms, headers, message.value)
 
 

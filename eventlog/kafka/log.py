@@ -173,15 +173,16 @@ class KafkaLog:
         await self._snapshots.close()
         await self._cluster.close()
 
+    def record(self, message: Message) -> Record | None:
+        """Give the record that the message is; of one that is none `foreign` is told."""
+        record = record_of(self.topic, self.partitions, message)
+        if isinstance(record, Record):
+            return record
+        self._foreign(Position(message.partition, message.offset), record)
+        return None
+
     def _ours(self, messages: Sequence[Message]) -> list[Record]:
-        records = []
-        for message in messages:
-            record = record_of(self.topic, message)
-            if isinstance(record, Record):
-                records.append(record)
-            else:
-                self._foreign(Position(message.partition, message.offset), record)
-        return records
+        return [record for message in messages if (record := self.record(message)) is not None]
 
     async def _out_of_range(self, partition: int, offset: int) -> OffsetOutOfRange | LogUnreadable:
         beginning = await self._cluster.beginning(self.topic, partition)

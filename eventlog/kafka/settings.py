@@ -41,8 +41,9 @@ class KafkaSettings(msgspec.Struct, frozen=True):
 
     `linger_ms` is how long a record may wait for others to share its request. `request_ms` bounds the wait for one
     answer, `delivery_ms` the wait until an append is said to have failed; `metadata_age_ms` is how old the view of the
-    topics may be, and so how soon it notices a changed number of partitions. `token_file` is read anew for each
-    connection. `context` is None without TLS.
+    topics may be, and so how soon it notices a changed number of partitions. `session_ms` is after how long a consumer
+    group gives up a member that is not heard of, and `heartbeat_ms` how often one lets itself be heard. `token_file` is
+    read anew for each connection. `context` is None without TLS.
     """
 
     protocol: str = "PLAINTEXT"
@@ -56,6 +57,8 @@ class KafkaSettings(msgspec.Struct, frozen=True):
     request_ms: int = 10_000
     delivery_ms: int = 30_000
     metadata_age_ms: int = 60_000
+    session_ms: int = 10_000
+    heartbeat_ms: int = 1_000
 
 
 def read(path: Path | None) -> KafkaSettings:
@@ -108,7 +111,15 @@ class _Reading:
             request_ms=self._number("request.timeout.ms", 100, 600_000, KafkaSettings().request_ms),
             delivery_ms=self._number("delivery.timeout.ms", 100, 600_000, KafkaSettings().delivery_ms),
             metadata_age_ms=self._number("metadata.max.age.ms", 100, 600_000, KafkaSettings().metadata_age_ms),
+            session_ms=self._number("session.timeout.ms", 6_000, 1_800_000, KafkaSettings().session_ms),
+            heartbeat_ms=self._number("heartbeat.interval.ms", 100, 600_000, KafkaSettings().heartbeat_ms),
         )
+        if settings.heartbeat_ms >= settings.session_ms:
+            self._refuse(
+                "heartbeat.interval.ms",
+                f"a sign of life every {settings.heartbeat_ms} ms is too rare for a session.timeout.ms of "
+                f"{settings.session_ms}; set a third of it or less",
+            )
         if protocol.startswith("SASL_"):
             settings = self._with_sasl(settings)
         if protocol.endswith("SSL"):

@@ -64,6 +64,7 @@ class Rig:
             clock=self.clock,
             render=Renderer("me", manifest),
             observe=self.observe,
+            may_send=lambda: True,
             metrics=self.metrics,
             log=structlog.wrap_logger(
                 None, processors=[self.log], wrapper_class=structlog.make_filtering_bound_logger("info")
@@ -84,7 +85,7 @@ class Rig:
         self.deliveries.add(task)
         task.add_done_callback(self.deliveries.discard)
 
-    async def observe(self, target: Target, raw: bytes | None) -> None:
+    async def observe(self, _owner: str, target: Target, raw: bytes | None) -> None:
         body = None if raw is None else json.loads(raw)
         self.observed.append((target, None if body is None else int(body["metadata"]["resourceVersion"])))
         if target.resource == "computedomaincliques":
@@ -406,10 +407,21 @@ async def test_an_event_that_an_earlier_process_posted_is_not_posted_again() -> 
         assert rig.writes(key) == 1
 
 
+async def test_nothing_is_sent_while_it_may_not_be_and_what_is_wanted_then_is_sent_later() -> None:
+    async with running() as rig:
+        rig.applier._may_send = lambda: False
+        rig.set_row("fabric.1", row(0))
+        await rig.clock.advance(60.0)
+        assert rig.writes(cdc_key("fabric.1")) == 0
+        rig.applier._may_send = lambda: True
+        await rig.clock.advance(5.0)
+        assert rig.writes(cdc_key("fabric.1")) == 1
+
+
 async def test_an_error_that_is_not_the_api_servers_ends_the_applier() -> None:
     rig = Rig(Limits())
 
-    async def broken(_target: Target, _raw: bytes | None) -> None:
+    async def broken(_owner: str, _target: Target, _raw: bytes | None) -> None:
         raise OSError("disk full")
 
     rig.applier._observe = broken

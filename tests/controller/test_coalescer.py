@@ -106,7 +106,7 @@ def test_a_write_that_is_not_seen_again_is_looked_up_after_a_while() -> None:
     bench.write()
     bench.done(Applied(5))
     assert bench.idle(LIMITS.hold_s - 0.1)
-    assert bench.work(bench.now + 0.2) == Refresh(target())
+    assert bench.work(bench.now + 0.2) == Refresh(target(), "clique.1")
     bench.done(Refreshed(5))
     assert bench.idle(LIMITS.hold_s - 0.1), "the fold has not seen version 5 yet"
     bench.want()
@@ -245,7 +245,7 @@ def test_a_time_out_leads_to_a_live_read_before_the_next_write() -> None:
     bench.write()
     bench.done(Failed("timed out", None))
     bench.want(cdc(1, "10.0.0.1", "10.0.0.2"))
-    assert bench.work(bench.now + 1.0) == Refresh(target())
+    assert bench.work(bench.now + 1.0) == Refresh(target(), "clique.1")
     bench.done(Refreshed(1))
     assert bench.write().effect == cdc(1, "10.0.0.1", "10.0.0.2")
 
@@ -257,7 +257,7 @@ def test_an_object_that_is_not_there_is_left_to_the_watch_and_looked_up_if_that_
     bench.done(Gone())
     bench.want(cdc(7, "10.0.0.2"))
     assert bench.idle(LIMITS.hold_s - 0.1)
-    assert bench.work(bench.now + 0.2) == Refresh(target())
+    assert bench.work(bench.now + 0.2) == Refresh(target(), "clique.1")
     bench.done(Refreshed(0))
     bench.want(cdc(0, "10.0.0.2"))
     assert bench.write().effect == cdc(0, "10.0.0.2")
@@ -399,7 +399,7 @@ def test_an_object_whose_live_state_does_not_help_is_read_ever_more_rarely() -> 
     bench.write()
     bench.done(Applied(5))
     began, reads = bench.now, 0
-    while bench.work(began + 600.0) == Refresh(target()):
+    while bench.work(began + 600.0) == Refresh(target(), "clique.1"):
         reads += 1
         bench.done(Refreshed(5))
     assert 10 <= reads <= 14

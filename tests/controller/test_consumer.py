@@ -9,9 +9,10 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from controller.consumer import Appender, ConsumerConfig, PartitionConsumer
+from controller.appender import Appender
+from controller.consumer import ConsumerConfig, PartitionConsumer
 from eventlog import codec
-from eventlog.codec import UndecodableRecord
+from eventlog.codec import NewerSchema
 from eventlog.events import AnyEvent, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
 from eventlog.log import AppendOutcomeUnknown, EventLog, LogError, LogUnavailable, LogUnreadable, OffsetOutOfRange
 from eventlog.memory import MemoryLog, MemorySnapshots
@@ -34,6 +35,7 @@ class Counts:
         self.records = 0
         self.appends: list[str] = []
         self.refused: list[str] = []
+        self.passed_over = 0
 
     def folded(self, partition: int, records: int) -> None:  # noqa: ARG002
         self.records += records
@@ -43,6 +45,9 @@ class Counts:
 
     def inadmissible(self, decision: str) -> None:
         self.refused.append(decision)
+
+    def undecodable(self, partition: int) -> None:  # noqa: ARG002
+        self.passed_over += 1
 
 
 class TroubledLog:
@@ -102,6 +107,7 @@ class Instance:
         self.consumer = PartitionConsumer(
             0,
             log=log,
+            source=log,
             snapshots=snapshots,
             appender=self.appender,
             want=self._want,
@@ -126,7 +132,7 @@ class Instance:
             await self.consumer.restore()
         acting = asyncio.Event()
         acting.set()
-        task = asyncio.create_task(self.consumer.run(acting))
+        task = asyncio.create_task(self.consumer.run(acting.is_set))
         try:
             yield
         finally:
@@ -354,8 +360,37 @@ async def test_a_record_of_a_newer_version_ends_it_with_one_sentence() -> None:
     await a_domain(log)
     await log.append([Entry(CLIQUE, 1, Headers("node-seen", codec.SCHEMA_VERSION + 1, "newer"), b"{}")])
     instance = Instance(log, "a", MemorySnapshots())
-    with pytest.raises(UndecodableRecord, match=r"0/2 .*use a newer cliquelog$"):
+    with pytest.raises(NewerSchema, match=r"0/2 .*use a newer cliquelog$"):
         await instance.consumer.restore()
+
+
+async def test_records_that_are_no_events_are_passed_over_counted_and_named_and_work_goes_on() -> None:
+    log, snapshots = MemoryLog(partitions=1), MemorySnapshots()
+    sane = MemoryLog(partitions=1)
+    for one in (log, sane):
+        await a_domain(one)
+        await append(one, *nodes(2))
+    headers = Headers("node-seen", codec.SCHEMA_VERSION, "one")
+    await log.append([Entry(CLIQUE, 1, headers, b"{not json"), Entry("never.seen", 1, headers, b"")])
+    first, second = Instance(log, "a", snapshots), Instance(sane, "a", MemorySnapshots())
+    with capture_logs() as lines:
+        async with first.running(), second.running():
+            await append(log, *nodes(4, first=2))
+            await append(sane, *nodes(4, first=2))
+            await eventually(lambda: len(first.rows) == len(second.rows) == 4)
+    assert first.rows == second.rows == {"n0": 0, "n1": 1, "n2": 2, "n3": 3}
+    told = [(line["position"], line["log_level"]) for line in lines if line["event"] == "record passed over"]
+    assert told == [("0/4", "error"), ("0/5", "error")]
+    assert first.counts.passed_over == 2
+    assert "never.seen" not in first.consumer.aggregates
+    assert digest([await whole(log)]) == digest([await whole(sane)])
+    assert (await whole(log)).head != (await whole(sane)).head
+    # A restart from a snapshot that was made since does not tell again what was told.
+    await first.consumer.snapshot()
+    again = Instance(log, "a", snapshots)
+    await again.consumer.restore()
+    assert again.counts.passed_over == 0
+    assert again.consumer.aggregates == first.consumer.aggregates
 
 
 async def test_a_log_that_begins_above_the_snapshot_is_refused() -> None:

@@ -20,7 +20,7 @@ from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
 from controller.pacing import Pace
 from eventlog import codec
-from eventlog.codec import UndecodableRecord
+from eventlog.codec import NewerSchema
 from eventlog.events import (
     AnyEvent,
     ClaimTemplateGone,
@@ -384,7 +384,7 @@ async def test_a_part_that_dies_ends_the_controller_with_its_error(cluster: Clus
     await log.append([Entry(CLIQUE, 1, newer, b"{}")])
     with pytest.raises(ExceptionGroup) as raised:
         await asyncio.wait_for(life, 60)
-    assert raised.group_contains(UndecodableRecord, match="use a newer cliquelog")
+    assert raised.group_contains(NewerSchema, match="use a newer cliquelog")
     lease = json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))
     assert lease["spec"]["holderIdentity"] == ""
 

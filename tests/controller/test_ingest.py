@@ -9,7 +9,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from controller.consumer import Appender
+from controller.appender import Appender
 from controller.ingest import GATHER_S, Ingest
 from controller.normaliser import Normaliser
 from eventlog import codec
@@ -78,7 +78,7 @@ async def a_domain_that_wants_the_template(ingest: Ingest, uid: str) -> None:
 async def test_a_live_read_returns_only_when_it_is_in_the_log(ingest: Ingest, log: GatedLog) -> None:
     log.is_open = False
     raw = msgspec.json.encode(make.cdc("cdc-1", 101, "d0", "c.0", []))
-    read = asyncio.create_task(ingest.observe(CDC, raw))
+    read = asyncio.create_task(ingest.observe("", CDC, raw))
     for _ in range(10):
         await asyncio.sleep(0.002)
     assert not read.done()
@@ -102,18 +102,18 @@ async def test_a_kind_is_complete_only_when_its_list_is_in_the_log(ingest: Inges
 async def test_an_object_that_is_not_understood_is_told_and_ends_nothing(ingest: Ingest, log: GatedLog) -> None:
     raw = json.dumps({"metadata": {"name": "d0.c.0", "uid": "u", "resourceVersion": "7"}, "daemons": "none"}).encode()
     with capture_logs() as lines:
-        await ingest.observe(CDC, raw)
+        await ingest.observe("", CDC, raw)
     assert [(line["event"], line["name"]) for line in lines] == [("object not understood", "driver/d0.c.0")]
     await a_domain_that_wants_the_template(ingest, "d0")
-    await ingest.observe(CDC, None)
+    await ingest.observe("", CDC, None)
     assert [type(event) for event in await log.events()] == [DomainSeen]
 
 
 async def test_an_absence_is_no_deletion_of_what_a_watch_tells_of(ingest: Ingest, log: GatedLog) -> None:
     raw = msgspec.json.encode(make.cdc("cdc-1", 101, "d0", "c.0", []))
-    await ingest.observe(CDC, raw)
+    await ingest.observe("", CDC, raw)
     before = await log.events()
-    await ingest.observe(CDC, None)
+    await ingest.observe("", CDC, None)
     assert await log.events() == before
 
 
@@ -122,16 +122,16 @@ async def test_a_template_that_stands_in_the_way_is_told_to_all_who_want_its_nam
 ) -> None:
     for uid in ("d0", "d1", "d2"):
         await a_domain_that_wants_the_template(ingest, uid)
-    await ingest.observe(TEMPLATE, template("t-1", 101, "d1"))
+    await ingest.observe("", TEMPLATE, template("t-1", 101, "d1"))
     seen = {event.domain: event.owned for event in await log.events() if isinstance(event, ClaimTemplateSeen)}
     assert seen == {"d0": False, "d1": True, "d2": False}
 
 
 async def test_a_template_in_the_way_that_made_room_for_another_is_gone(ingest: Ingest, log: GatedLog) -> None:
     await a_domain_that_wants_the_template(ingest, "d0")
-    await ingest.observe(TEMPLATE, template("t-1", 101))
-    await ingest.observe(TEMPLATE, template("t-2", 105))
-    await ingest.observe(TEMPLATE, None)
+    await ingest.observe("", TEMPLATE, template("t-1", 101))
+    await ingest.observe("", TEMPLATE, template("t-2", 105))
+    await ingest.observe("", TEMPLATE, None)
     told = [(type(event), event.uid) for event in await log.events() if not isinstance(event, DomainSeen)]
     assert told == [
         (ClaimTemplateSeen, "t-1"),

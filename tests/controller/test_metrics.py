@@ -13,7 +13,13 @@ def used() -> Metrics:
     metrics.appended("pod-seen", 1)
     metrics.folded(3, 10)
     metrics.inadmissible("index-assigned")
+    metrics.undecodable(3)
     metrics.relist("pods", "start")
+    metrics.partitions(8)
+    metrics.rebalanced()
+    metrics.restored(0.2)
+    metrics.lag(3)
+    metrics.other_groups(1)
     metrics.gap("pods")
     metrics.watch_rows(lambda: {"Ready": 17, "NotReady": 1})
     return metrics
@@ -28,6 +34,7 @@ def test_counts_come_out_as_they_went_in() -> None:
         'cliquelog_records_appended_total{event="pod-seen"} 1.0',
         'cliquelog_records_folded_total{partition="3"} 10.0',
         'cliquelog_decisions_inadmissible_total{decision="index-assigned"} 1.0',
+        'cliquelog_records_undecodable_total{partition="3"} 1.0',
         'cliquelog_relists_total{cause="start",resource="pods"} 1.0',
         'cliquelog_watch_gaps_total{resource="pods"} 1.0',
         'cliquelog_rows{status="Ready"} 17.0',

@@ -118,14 +118,21 @@ def test_a_record_that_cannot_be_decoded_any_more_is_named(path: Path) -> None:
     verdict = json.loads(result.output)
     assert result.exit_code == exits.FOUND
     assert [finding.split()[:2] for finding in verdict["integrity"]] == [[f"{PARTITION}/6", "undecodable:"]]
-    assert verdict["determinism"] == [
-        f"partition {PARTITION} was not folded: it has records that cannot be decoded",
-    ]
+    assert verdict["determinism"] == []
+
+
+def test_a_record_of_a_newer_schema_is_named_and_its_partition_is_not_folded(path: Path) -> None:
+    write(path, Entry(CLIQUE, 1, Headers("node-seen", codec.SCHEMA_VERSION + 1, "newer"), b"{}"))
+    result = run(path, "--json")
+    verdict = json.loads(result.output)
+    assert result.exit_code == exits.FOUND
+    assert [finding.split()[:2] for finding in verdict["integrity"]] == [[f"{PARTITION}/12", "newer-schema:"]]
+    assert verdict["determinism"] == [f"partition {PARTITION} was not folded: it has records of a newer schema version"]
 
 
 def test_more_undecodable_records_than_are_named_end_the_report_too(path: Path) -> None:
-    newer = [Entry(CLIQUE, 1, Headers("node-seen", 1, "test"), b"{}")] * 150
-    write(path, *newer)
+    poison = [Entry(CLIQUE, 1, Headers("node-seen", 1, "test"), b"{}")] * 150
+    write(path, *poison)
     result = run(path, "--json")
     assert result.exit_code == exits.FOUND
     assert json.loads(result.output)["integrity"][-1] == f"partition {PARTITION}: 150 findings in all"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from controller.cli import main
 
@@ -32,7 +33,7 @@ def command_lines(program: str) -> list[tuple[str, str]]:
 
 
 def test_every_command_line_in_the_documents_is_of_a_kind_that_is_checked() -> None:
-    assert {line.split()[0] for _, line in lines()} <= {"make", "cliquelog", "kubectl", "python"}
+    assert {line.split()[0] for _, line in lines()} <= {"docker", "make", "cliquelog", "kubectl", "python"}
 
 
 @pytest.mark.parametrize(("document", "line"), command_lines("cliquelog"))
@@ -53,6 +54,15 @@ def test_every_cliquelog_line_parses(document: str, line: str) -> None:
 def test_every_make_target_exists(document: str, line: str) -> None:
     target = shlex.split(line, comments=True)[1]
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), document
+
+
+@pytest.mark.parametrize(("document", "line"), command_lines("docker"))
+def test_every_service_that_docker_compose_is_given_exists(document: str, line: str) -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    compose, command, *words = shlex.split(line, comments=True)[1:]
+    assert (compose, command in {"up", "logs", "down"}) == ("compose", True), document
+    named = [word.partition("=")[0] for word in words if not word.startswith("--")]
+    assert set(named) <= services.keys()
 
 
 @pytest.mark.parametrize(("document", "line"), command_lines("kubectl"))

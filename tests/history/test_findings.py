@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from controller.auditing import Audit, audit
 from eventlog import codec
+from eventlog.event import Provenance
 from eventlog.events import (
     AnyEvent,
     CdcGone,
@@ -23,7 +24,6 @@ from eventlog.events import (
     IndexReleased,
     NodeGone,
     NodeSeen,
-    Provenance,
     Row,
     WatchGap,
     WriteAnswered,

@@ -39,7 +39,7 @@ class CliqueWatch:
     async def __aenter__(self) -> Self:
         listed = await self._api.get(self._path)
         for found in listed["items"]:
-            self.versions.append(_version(found))
+            self.versions.append(version_of(found))
         self._task = asyncio.create_task(self._follow(str(listed["metadata"]["resourceVersion"])), name="clique watch")
         return self
 
@@ -84,7 +84,7 @@ class CliqueWatch:
                             raise AssertionError(f"the watch of the CDCs has a gap: {event['object']}")
                         version = str(event["object"]["metadata"]["resourceVersion"])
                         if event["type"] != "BOOKMARK":
-                            await self._take(_version(event["object"], deleted=event["type"] == "DELETED"))
+                            await self._take(version_of(event["object"], deleted=event["type"] == "DELETED"))
         finally:
             async with self._news:
                 self._news.notify_all()
@@ -95,7 +95,8 @@ class CliqueWatch:
             self._news.notify_all()
 
 
-def _version(found: Object, *, deleted: bool = False) -> Version:
+def version_of(found: Object, *, deleted: bool = False) -> Version:
+    """Give the version that this CDC is; no node has two rows in it."""
     meta = found["metadata"]
     rows = {row["nodeName"]: row for row in found.get("daemons", [])}
     assert len(rows) == len(found.get("daemons", [])), f"a node has two rows in {meta['name']}: {found['daemons']}"

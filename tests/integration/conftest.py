@@ -7,9 +7,15 @@ import pytest
 
 from tests.integration import manifests
 from tests.integration.api import Api
+from tests.integration.broker import build as broker_build
+from tests.integration.broker.broker import Broker
+from tests.integration.broker.broker import running as running_broker
 from tests.integration.controlplane.build import BuildError, Programs, find_programs
 from tests.integration.controlplane.cluster import ControlPlane, running
+from tests.integration.engines import engine
 from tests.integration.sandbox import Sandbox
+
+__all__ = ["engine"]
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +73,16 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
     """The administrator's requests, and the fake kubelets'."""
     async with Api(control_plane.admin_kubeconfig) as client:
         yield client
+
+
+@pytest.fixture
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of the test's own, to be killed and frozen: what is done to it would disturb the others."""
+    try:
+        with running_broker(tmp_path_factory.mktemp("own-broker")) as broker:
+            yield broker
+    except broker_build.BuildError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,13 +7,24 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import aiohttp
 
 from tests.integration.controlplane.cluster import free_port
-from tests.integration.sandbox import Sandbox
 from tests.integration.waiting import eventually
+
+
+class Surroundings(Protocol):
+    """What a controller needs to be told of its cluster: a `Sandbox`, or a simulated one."""
+
+    @property
+    def driver_namespace(self) -> str:
+        """The driver's namespace."""
+
+    def controller_kubeconfig(self) -> Path:
+        """Give what leads to the API server."""
+
 
 ENDS_S = 30.0
 """Bound of a wait for a process to end; it asserts nothing about speed."""
@@ -23,7 +34,7 @@ class Controller:
     """One controller process on a sandbox."""
 
     def __init__(
-        self, sandbox: Sandbox, log: Path, *options: str, prefix: Sequence[str] = (), place: str | None = None
+        self, sandbox: Surroundings, log: Path, *options: str, prefix: Sequence[str] = (), place: str | None = None
     ) -> None:
         """`prefix` is a command that runs the controller, such as one that mounts something for it.
 
@@ -76,6 +87,11 @@ class Controller:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def url(self) -> str:
+        """Where it serves operators."""
+        return f"http://127.0.0.1:{self._port}"
+
     async def unready(self) -> str:
         """Give why it says that it is not ready; empty if it is."""
         async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:
@@ -95,26 +111,31 @@ class Controller:
 
     async def stop(self) -> int:
         """Ask it to end, and give its exit code."""
-        self._signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         return await self.ended()
 
     def freeze(self) -> None:
         """Let it stand still where it is, as on a machine that has no time for it."""
-        self._signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let it go on as if nothing had been."""
-        self._signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     async def ended(self) -> int:
         """Wait until it ends by itself, and give its exit code."""
-        assert self._process is not None
         async with asyncio.timeout(ENDS_S):
-            code = await self._process.wait()
+            return await self.life()
+
+    async def life(self) -> int:
+        """Wait until it ends, however long it lives, and give its exit code."""
+        assert self._process is not None
+        code = await self._process.wait()
         self._process = None
         return code
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, and wait for nothing."""
         assert self._process is not None
         self._process.send_signal(number)
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from controller import places
+from eventlog.codec import UndecodableRecord
 from eventlog.events import AnyEvent, CdcSeen
 from eventlog.log import EventLog
 from projections.clique import CliqueState
@@ -43,6 +44,7 @@ class Replay:
             for record in await log.read(partition, fold.next_offset, limit=BATCH, timeout_s=0.0):
                 event = fold.apply(record)
                 assert event is not None
+                assert not isinstance(event, UndecodableRecord)
                 self.events.setdefault(record.key, []).append(event)
         self.cliques |= {key: state for key, state in fold.aggregates.items() if isinstance(state, CliqueState)}
 

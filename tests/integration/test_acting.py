@@ -66,6 +66,7 @@ class Acting:
             clock=SystemClock(),
             render=Renderer("cliquelog-0-test", manifest),
             observe=self.observe,
+            may_send=lambda: True,
             metrics=self.metrics,
             log=structlog.wrap_logger(
                 None, processors=[self.logs], wrapper_class=structlog.make_filtering_bound_logger("info")
@@ -73,7 +74,7 @@ class Acting:
             workers=4,
         )
 
-    async def observe(self, target: Target, raw: bytes | None) -> None:
+    async def observe(self, _owner: str, target: Target, raw: bytes | None) -> None:
         self.observed.append((target, None if raw is None else json.loads(raw)))
 
     async def settle(self, effect: AnyEffect) -> None:

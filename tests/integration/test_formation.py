@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.api import Api
-from tests.integration.controllers import Controller
 from tests.integration.domains import allowed, clique_writes, create_domain, machines, refusals, specs_of
+from tests.integration.engines import Engine
 from tests.integration.fake_kubelet import FakeKubelet
 from tests.integration.sandbox import Sandbox
 
@@ -17,10 +17,12 @@ QUIET_S = 3.0
 """Longer than any wait of the coalescer (2 s): what is still to be written would be written in it."""
 
 
-async def test_a_domain_of_four_cliques_forms_with_few_writes(api: Api, sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_a_domain_of_four_cliques_forms_with_few_writes(
+    api: Api, sandbox: Sandbox, engine: Engine, tmp_path: Path
+) -> None:
     nodes = machines(sandbox)
     specs = specs_of(nodes)
-    async with Controller(sandbox, tmp_path / "log.sqlite") as controller, FakeKubelet(api, specs) as kubelet:
+    async with engine.controller(sandbox, tmp_path / "output") as controller, FakeKubelet(api, specs) as kubelet:
         await controller.ready()
         mark = sandbox.plane.audit.mark()
         domain = await create_domain(api, sandbox, "job")

@@ -5,7 +5,7 @@ Each test has a broker of its own: what is done to it would disturb the others.
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -19,8 +19,7 @@ from eventlog.log import AppendOutcomeUnknown, LogUnavailable
 from eventlog.partitioner import partition_for
 from eventlog.record import Entry, Position, Record
 from tests.integration.api import Api
-from tests.integration.broker.broker import Broker, running
-from tests.integration.broker.build import BuildError
+from tests.integration.broker.broker import Broker
 from tests.integration.broker.logs import make_log, opened
 from tests.integration.clique_watch import CliqueWatch, doubled, renumbered, vanished
 from tests.integration.controllers import Controller
@@ -36,15 +35,6 @@ PARTITIONS = 4
 APPENDERS = 6
 KILLS = 4
 WAIT_S = 60.0
-
-
-@pytest.fixture
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    try:
-        with running(tmp_path_factory.mktemp("own-broker")) as broker:
-            yield broker
-    except BuildError as error:
-        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture

@@ -194,17 +194,24 @@ async def test_a_record_of_somebody_else_is_passed_over_by_every_reader_and_name
 
 async def test_a_record_of_a_newer_version_is_never_passed_over(place: KafkaPlace) -> None:
     headers = {"event-type": b"node-seen", "schema-version": b"99", "controller": b"newer"}
-    offset = await put(place, place.topic, 2, b"watch/1", b'{"type":"node-seen"}', headers)
+    partition = partition_for("watch/1", PARTITIONS)
+    offset = await put(place, place.topic, partition, b"watch/1", b'{"type":"node-seen"}', headers)
     told = " ".join((await output("verify", url(place), code=FOUND)).split())
-    assert f"2/{offset} undecodable:" in told
-    assert "it has schema version 99 and this program reads up to 1; use a newer cliquelog" in told
+    assert f"{partition}/{offset} newer-schema:" in told
+    assert "has schema version 99 and this program reads up to 1; use a newer cliquelog" in told
+    assert f"partition {partition} was not folded" in told
 
 
-async def test_a_record_of_ours_that_cannot_be_decoded_is_named(place: KafkaPlace) -> None:
+async def test_a_record_in_the_form_of_ours_that_no_log_of_ours_stores_is_a_strangers(place: KafkaPlace) -> None:
     headers = {"event-type": b"node-seen", "schema-version": b"1", "controller": b"one"}
-    offset = await put(place, place.topic, 2, b"watch/1", b"{not json", headers)
+    right = partition_for("watch/1", PARTITIONS)
+    wrong = (right + 1) % PARTITIONS
+    misplaced = await put(place, place.topic, wrong, b"watch/1", b"{}", headers)
+    unfit = await put(place, place.topic, right, b"watch/1", b"{}", {**headers, "controller": b"o\0e"})
     told = " ".join((await output("verify", url(place), code=FOUND)).split())
-    assert f"2/{offset} undecodable: record {place.topic} 2/{offset} cannot be decoded" in told
+    assert f"{wrong}/{misplaced} not-ours: its key 'watch/1' belongs to partition {right}" in told
+    assert f"{right}/{unfit} not-ours: the controller 'o\\x00e' contains a NUL character" in told
+    assert "integrity 2 findings" in told
 
 
 async def test_records_below_a_truncated_head_are_told_as_gone(place: KafkaPlace) -> None:

@@ -10,7 +10,13 @@ from eventlog.events import NodeSeen
 from eventlog.record import Record
 from projections.partition import SNAPSHOT_VERSION, PartitionFold, PartitionState, restore
 
-FORMS = {1: "30f573a932b35aa0", 2: "8e933f20165e93a7", 3: "6bcb724b547bee34", 4: "32f0983309438148"}
+FORMS = {
+    1: "30f573a932b35aa0",
+    2: "8e933f20165e93a7",
+    3: "6bcb724b547bee34",
+    4: "32f0983309438148",
+    5: "aab93f9d3bf8aeeb",
+}
 """By snapshot version: the fingerprint of the state's JSON schema."""
 
 

@@ -22,6 +22,7 @@ from aiokafka.errors import (
     for_code,
 )
 
+from eventlog.kafka.driver import group
 from eventlog.kafka.driver.connecting import forbidden, reach, reason, security
 from eventlog.kafka.driver.messages import MESSAGE_BYTES, Message, OutOfRange, TopicDescription
 from eventlog.kafka.driver.producer import Producer, discard
@@ -165,6 +166,10 @@ class Cluster:
             await discard(producer)
             raise
         return Producer(producer, topic, partitions, self._settings.delivery_ms / 1000)
+
+    def member(self, name: str, instance: str | None) -> AIOKafkaConsumer:
+        """Make a member of a consumer group, for the event loop that this is called in; it is not connected yet."""
+        return group.member(self._common(), self._settings, name, instance)
 
     def _consumer(self) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(

@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from controller import app, consumer
 from controller.consumer import PartitionConsumer
-from eventlog.events import AnyEvent
 from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable
 from eventlog.partitioner import partition_for
 from eventlog.record import Entry, Position, Record
-from projections.partition import PartitionFold
+from projections.partition import Folded, PartitionFold
 from simulation.explore.ablations.ablation import Ablation, Swap
 from simulation.explore.faulty_log import FaultyLog
 
@@ -41,7 +40,7 @@ class LateFold(PartitionFold):
 
     _skipped = False
 
-    def apply(self, record: Record) -> AnyEvent | None:
+    def apply(self, record: Record) -> Folded:
         """Fold the record, unless it is the first."""
         if not self._skipped and record.offset >= self.next_offset and record.key in self.aggregates:
             self._skipped = True

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
-from controller import app
+from controller import observer
 from controller.catalogue import Known
 from controller.normaliser import Keyed, Normaliser
 from controller.observations import Seen
@@ -91,19 +91,19 @@ ABLATIONS = (
         "complete-relist",
         "a list that breaks off is taken for a complete one",
         "rule 4; A12: live rows are removed",
-        (Swap(app, "Reflector", lambda _: TakesPartForWhole),),
+        (Swap(observer, "Reflector", lambda _: TakesPartForWhole),),
     ),
     Ablation(
         "inferred-deletions",
         "what a complete list does not hold is not taken for deleted",
         "rule 4; B16, B17: deletions that nobody saw",
-        (Swap(app, "Normaliser", lambda _: ConcludesNothing),),
+        (Swap(observer, "Normaliser", lambda _: ConcludesNothing),),
     ),
     Ablation(
         "gap-relist",
         "a watch whose version is too old goes on from now",
         "rule 12; B1 to B3: what came in between is lost",
-        (Swap(app, "Reflector", lambda _: GoesOnFromNow),),
+        (Swap(observer, "Reflector", lambda _: GoesOnFromNow),),
     ),
     Ablation(
         "silent-watch",
@@ -115,24 +115,24 @@ ABLATIONS = (
         "leaving-a-clique",
         "a clique is not told of what moved to another",
         "design section 4: a row stays where nobody is",
-        (Swap(app, "Normaliser", lambda _: LeavesOldKeys),),
+        (Swap(observer, "Normaliser", lambda _: LeavesOldKeys),),
     ),
     Ablation(
         "orphaned-rows",
         "a row is kept though a complete list of pods holds no daemon for it",
         "rule 4: a pod that nobody saw",
-        (Swap(app, "Normaliser", lambda _: ProvesNoRows),),
+        (Swap(observer, "Normaliser", lambda _: ProvesNoRows),),
     ),
     Ablation(
         "orphaned-labels",
         "a label is kept though a complete list of ComputeDomains does not hold its domain",
         "rule 4: a domain that nobody saw",
-        (Swap(app, "Normaliser", lambda _: ProvesNoDomains),),
+        (Swap(observer, "Normaliser", lambda _: ProvesNoDomains),),
     ),
     Ablation(
         "doubts",
         "nothing is listed again because of what only a list can prove",
         "rule 4: what came and went before the first list",
-        (Swap(app, "settle_doubts", lambda _: _settle_nothing),),
+        (Swap(observer, "settle_doubts", lambda _: _settle_nothing),),
     ),
 )

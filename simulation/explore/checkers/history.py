@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from eventlog.codec import UndecodableRecord
 from eventlog.log import StoredSnapshot
 from eventlog.record import Entry, Position, Record
 from kube.names import DOMAIN_LABEL
@@ -85,6 +86,9 @@ def _in_order(placed: Sequence[tuple[int, T]]) -> list[tuple[int, T]]:
 def _fold(fold: PartitionFold, memory: Memory, record: Record) -> Iterator[str]:
     before = fold.aggregates.get(record.key)
     event = fold.apply(record)
+    if isinstance(event, UndecodableRecord):
+        yield f"fold: {event}"
+        return
     after = fold.aggregates[record.key]
     if isinstance(after, CliqueState):
         yield from (f"fold: {told}" for told in indices_are_unique(after))

@@ -1,0 +1,49 @@
+"""What long commands share: where people are told how far they are, and how they end when somebody ends them."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+T = TypeVar("T")
+
+
+class Interrupted(Exception):
+    """The user has ended it."""
+
+    def __init__(self, number: int) -> None:
+        """Keep the signal's number."""
+        super().__init__(number)
+        self.number = number
+
+
+async def unless_interrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work. At the first SIGINT, SIGTERM or SIGHUP end it cleanly and raise Interrupted; more change nothing."""
+    task = asyncio.ensure_future(work)
+    numbers: list[int] = []
+
+    def interrupt(number: int) -> None:
+        if not numbers:
+            task.cancel()
+        numbers.append(number)
+
+    taken = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` leaves it
+        taken.append(signal.SIGHUP)
+    for number in taken:
+        asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not numbers:
+            raise
+        raise Interrupted(numbers[0]) from None
+
+
+def consoles(*, as_json: bool) -> Console:
+    """Give where people are told: standard error if standard output is for a program."""
+    stream = sys.stderr if as_json else sys.stdout
+    return Console(stderr=as_json, width=None if stream is not None and stream.isatty() else 80)
