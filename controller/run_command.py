@@ -161,11 +161,7 @@ def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the opt
     """
     _check_engine(log, options)
     logs.configure(options["log_level"], console=sys.stderr.isatty(), stream=sys.stderr)
-from controller.collecting import collect_rarely
-    # A formation makes objects by the hundred thousand that stay, and hardly a cycle. The interpreter's own setting
-    # walks them again and again, and all that was imported with them: up to 90 ms at a time.
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    collect_rarely()
     asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"]))
 
 
