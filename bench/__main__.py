@@ -9,15 +9,31 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, failover, fold, history, kafka, negotiate, pace, report, restart, scale, strategies
+from bench import (
+    append,
+    effects,
+    engines,
+    failover,
+    fold,
+    history,
+    kafka,
+    negotiate,
+    pace,
+    report,
+    restart,
+    scale,
+    soak,
+    strategies,
+)
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "failover", "history", "pace", "report", "scale", "strategies")
+PARTS = (*USUAL, "engines", "failover", "history", "pace", "report", "scale", "soak", "strategies")
 LARGEST = {
+    "engines": 1_008,
     "failover": 1_008,
     "negotiate": 1_008,
     "pace": 504,
@@ -38,6 +54,7 @@ class Sizes(msgspec.Struct, frozen=True):
     seconds: float
     formation_nodes: int | None
     failover_records: int
+    soak_minutes: float
     chart: Path | None
     history_lines: int
 
@@ -71,6 +88,7 @@ class Sizes(msgspec.Struct, frozen=True):
     show_default=True,
     help="Records that failover lets its workers fold.",
 )
+@click.option("--soak-minutes", type=float, default=5.0, show_default=True, help="How long soak lets workers idle.")
 @click.option(
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -93,6 +111,7 @@ def main(
     seconds: float,
     formation_nodes: int | None,
     failover_records: int,
+    soak_minutes: float,
     chart: Path | None,
     history_lines: int,
     folder: Path,
@@ -108,6 +127,7 @@ def main(
         seconds,
         formation_nodes,
         failover_records,
+        soak_minutes,
         chart,
         history_lines,
     )
@@ -158,6 +178,10 @@ async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:
             return [await restart.measure(path, sizes.snapshot_records)]
         case "kafka":
             return await kafka.measure(folder, sizes.shape, sizes.seconds, sizes.fold_records)
+        case "engines":
+            return await engines.measure(folder, sizes.formation_nodes or LARGEST[part])
+        case "soak":
+            return await soak.measure(folder, sizes.soak_minutes * 60)
         case "failover":
             return await failover.measure(folder, sizes.formation_nodes or LARGEST[part], sizes.failover_records)
         case _:
