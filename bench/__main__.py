@@ -9,24 +9,15 @@ from pathlib import Path
 import click
 import msgspec
 
-<<<<<<< HEAD
-from bench import append, effects, fold, kafka, negotiate, pace, report, restart, scale, strategies
-=======
-from bench import append, effects, failover, fold, kafka, negotiate, pace, restart, scale, strategies
->>>>>>> main
+from bench import append, effects, failover, fold, kafka, negotiate, pace, report, restart, scale, strategies
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-<<<<<<< HEAD
-PARTS = (*USUAL, "pace", "report", "scale", "strategies")
-LARGEST = {"negotiate": 1_008, "pace": 504, "report": 5_040, "scale": 50_400, "strategies": 5_040}
-=======
-PARTS = (*USUAL, "failover", "pace", "scale", "strategies")
-LARGEST = {"failover": 1_008, "negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
->>>>>>> main
+PARTS = (*USUAL, "failover", "pace", "report", "scale", "strategies")
+LARGEST = {"failover": 1_008, "negotiate": 1_008, "pace": 504, "report": 5_040, "scale": 50_400, "strategies": 5_040}
 """Nodes of the largest formation, where no other number is given."""
 
 
@@ -97,11 +88,7 @@ def main(
     folder: Path,
     as_json: bool,
 ) -> None:
-<<<<<<< HEAD
-    """Measure PARTS: append to kafka of the list are the default, the others are measured if named."""
-=======
     """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), failover, pace and so on."""
->>>>>>> main
     shape = Shape(cliques, nodes)
     sizes = Sizes(
         shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, failover_records, chart
