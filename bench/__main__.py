@@ -17,7 +17,14 @@ from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
 PARTS = (*USUAL, "failover", "pace", "report", "scale", "strategies")
-LARGEST = {"failover": 1_008, "negotiate": 1_008, "pace": 504, "report": 5_040, "scale": 50_400, "strategies": 5_040}
+LARGEST = {
+    "failover": 1_008,
+    "negotiate": 1_008,
+    "pace": 504,
+    "report": 5_040,
+    "scale": 50_400,
+    "strategies": 5_040,
+}
 """Nodes of the largest formation, where no other number is given."""
 
 
@@ -88,7 +95,7 @@ def main(
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), failover, pace and so on."""
+    """Measure PARTS: append to kafka of the list are the default, the others are measured if named."""
     shape = Shape(cliques, nodes)
     sizes = Sizes(
         shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, failover_records, chart

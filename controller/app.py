@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from structlog.typing import FilteringBoundLogger
 
-from controller import manifests
+from controller import manifests, places
 from controller.appender import Appender
 from controller.applier import Applier
 from controller.coalescer import Coalescer
@@ -23,6 +23,7 @@ from controller.engine import Engine
 from controller.exits import CONFIGURATION, Failure
 from controller.http import StatusServer
 from controller.lease import Elector
+from controller.live_why import LiveWhy
 from controller.metrics import Metrics
 from controller.observer import Observer
 from controller.requests import Renderer
@@ -122,7 +123,8 @@ class Controller:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until `stop` is set. Raises ExceptionGroup of what a part raised, Failure if it cannot listen."""
-        server = StatusServer(self._not_alive, self._not_ready, self._metrics)
+        why = LiveWhy(self._open_log, self._applier.pending, self._clock, self._config.settings)
+        server = StatusServer(self._not_alive, self._not_ready, self._metrics, why.answer)
         if self._config.listen is not None:
             await self._listen(server, *self._config.listen)
         life = asyncio.create_task(self._live(), name="life")
@@ -142,6 +144,11 @@ class Controller:
                 await server.close()
         if isinstance(ended, Exception):
             raise ended
+
+    async def _open_log(self) -> EventLog:
+        """Open the log once more, for reading only."""
+        log, _ = await places.open_readonly(self._config.log, kafka_config=self._config.kafka_config)
+        return log
 
     async def _listen(self, server: StatusServer, host: str, port: int) -> None:
         """Start the server. Its errors alone are about the address: those of other parts mean something else."""

@@ -12,7 +12,8 @@ from controller.reporting.model import Data, Page
 from controller.reporting.page import Library, library, render
 from controller.reporting.reading import read
 from eventlog import codec
-from eventlog.events import CdcSeen, DomainSeen, Event, NodeSeen, Provenance, Row, WatchGap, WriteAnswered
+from eventlog.event import Event, Provenance
+from eventlog.events import CdcSeen, DomainSeen, NodeSeen, Row, WatchGap, WriteAnswered
 from eventlog.memory import MemoryLog
 from tests.history.histories import audit_log, imported
 
