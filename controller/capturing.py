@@ -5,9 +5,16 @@ than a log does, and what a later version reads of an object can be read from an
 is a `Header`; a rotated capture is several files, each with one.
 """
 
+from typing import Annotated
+
 import msgspec
 
 FORM = "cliquelog-capture/1"
+
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)]
+"""Unix time, up to the year 9999."""
+Count = Annotated[int, msgspec.Meta(ge=0, lt=9 * 10**18)]
+"""A resourceVersion, or how many objects there were."""
 
 
 class Line(msgspec.Struct, frozen=True, tag_field="told", omit_defaults=True):
@@ -24,7 +31,7 @@ class Header(Line, frozen=True, tag="capture"):
 class Began(Line, frozen=True, tag="list-began"):
     """A complete list was asked for; `at` is Unix time in milliseconds, as in all lines."""
 
-    at: int
+    at: Milliseconds
     resource: str
     cause: str
 
@@ -32,7 +39,7 @@ class Began(Line, frozen=True, tag="list-began"):
 class Page(Line, frozen=True, tag="page"):
     """A page of a list, as it was sent."""
 
-    at: int
+    at: Milliseconds
     resource: str
     page: msgspec.Raw
 
@@ -40,16 +47,16 @@ class Page(Line, frozen=True, tag="page"):
 class Completed(Line, frozen=True, tag="list-completed"):
     """The list was complete as of `version`, with so many objects."""
 
-    at: int
+    at: Milliseconds
     resource: str
-    version: int
-    objects: int
+    version: Count
+    objects: Count
 
 
 class Watched(Line, frozen=True, tag="watch"):
     """A line of a watch, as it was sent."""
 
-    at: int
+    at: Milliseconds
     resource: str
     event: msgspec.Raw
 
@@ -57,9 +64,9 @@ class Watched(Line, frozen=True, tag="watch"):
 class Missed(Line, frozen=True, tag="gap"):
     """Changes since `version` may have been missed."""
 
-    at: int
+    at: Milliseconds
     resource: str
-    version: int
+    version: Count
     cause: str
 
 

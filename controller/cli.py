@@ -12,6 +12,7 @@ from controller.exits import explain
 from controller.import_command import import_
 from controller.record_command import record
 from controller.replay_command import replay
+from controller.report_command import report
 from controller.run_command import run
 from controller.simulate_command import simulate
 from controller.topics_command import topics
@@ -56,6 +57,7 @@ main.add_command(copy_log)
 main.add_command(import_)
 main.add_command(record)
 main.add_command(replay)
+main.add_command(report)
 main.add_command(run)
 main.add_command(simulate)
 main.add_command(topics)

@@ -15,6 +15,10 @@ from controller.requests import Renderer
 from controller.rerun import Act, Decided
 from controller.rerunning import Course, Member, Outcome
 from eventlog.events import IndexAdopted, IndexAssigned, IndexRefused, IndexReleased
+from projections.audit.finding import counted
+
+CLIQUE_SHOWN = 10
+"""Characters of a clique ID that a line shows: the last ones, which differ among the partitions of a fabric."""
 
 
 class ActLine(msgspec.Struct, frozen=True):
@@ -136,7 +140,7 @@ def act_line(act: Act) -> ActLine:
     request = Renderer("replay", _no_manifest)(effect, act.position, act.time_ms)
     ready = sum(row.status == "Ready" for row in effect.rows)
     waiting = f", {len(effect.waiting)} waiting" if effect.waiting else ""
-    message = f"{request.method} {effect.target.name}: {len(effect.rows)} rows, {ready} ready{waiting}"
+    message = f"{request.method} the clique object: {counted(len(effect.rows), 'row')}, {ready} ready{waiting}"
     return ActLine(
         rfc3339(act.time_ms),
         "write",
@@ -169,7 +173,7 @@ def _no_manifest(effect: object) -> dict[str, object]:
 def timeline_line(act: Act, begin_ms: int) -> str:
     """Give an act as a line of a timeline."""
     line = act_line(act)
-    return f"{relative(act.time_ms, begin_ms):>12} {line.position:>8} {line.message}"
+    return f"{relative(act.time_ms, begin_ms):>11} {line.position:>8}  {line.clique[-CLIQUE_SHOWN:]}  {line.message}"
 
 
 def show(outcome: Outcome, recorded: Course, what_if: WhatIf | None, console: Console) -> None:
@@ -177,7 +181,7 @@ def show(outcome: Outcome, recorded: Course, what_if: WhatIf | None, console: Co
     console.print(f"{outcome.records} records, digest {outcome.digest}", highlight=False, soft_wrap=True)
     sides = [("recorded", course_line(recorded)), ("replayed", course_line(outcome.replayed))]
     if what_if is not None:
-        sides.append((" ".join(f"{name}={value}" for name, value in what_if.settings.items()), what_if.replayed))
+        sides.append(("with --set", what_if.replayed))
     console.print(_sides(sides))
     for member in members(recorded, outcome.replayed):
         if len(member.recorded) > 1 or len(member.replayed) > 1:
@@ -211,4 +215,4 @@ def _divergence(found: DivergenceLine | None) -> str:
     first = found.base or found.changed
     at = first.time if first is not None else ""
     sides = [one.message if one is not None else "nothing more" for one in (found.base, found.changed)]
-    return f"first difference at {at}: {sides[0]}; with the settings: {sides[1]}"
+    return f"first difference at {at}: {sides[0]}; with --set: {sides[1]}"

@@ -28,7 +28,7 @@ from controller.importing.wrapping import unwrapped
 from eventlog.events import WriteAnswered
 from kube.client import Resource
 from kube.names import CDCS
-from kube.objects import Struct
+from kube.objects import Integer, Struct
 from projections.fold import is_clique
 
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
@@ -61,11 +61,11 @@ class _Reference(Struct, frozen=True):
 
 
 class _Details(Struct, frozen=True):
-    retry_after_seconds: int = 0
+    retry_after_seconds: Integer = 0
 
 
 class _Answer(Struct, frozen=True):
-    code: int = 0
+    code: Integer = 0
     details: _Details | None = None
 
 

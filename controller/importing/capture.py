@@ -9,6 +9,7 @@ from controller.importing.told import RESOURCES, UNDECODABLE, Marked, NotUnderst
 from kube import reflector
 from kube.client import Resource, Selector
 from kube.envelopes import WatchEvent
+from kube.names import CDCS
 
 
 class _Page(msgspec.Struct):
@@ -56,7 +57,7 @@ class Capture:
     def _object(
         self, resource: Resource, raw: msgspec.Raw, source: str, at: int, *, listed: bool = False, gone: bool = False
     ) -> ObjectTold:
-        generation = self._objects.outline(raw).metadata.generation
+        generation = self._objects.outline(raw).metadata.generation if resource == CDCS else 0
         found = self._objects.object(resource, raw)
         return ObjectTold(source, at, resource, found, generation, gone=gone, in_place=True, listed=listed)
 

@@ -6,7 +6,8 @@ goes on; `strict` makes it end the import instead.
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Protocol
+from importlib.metadata import version as version_of
+from typing import Protocol
 
 import msgspec
 
@@ -14,12 +15,13 @@ from controller.importing import inputs
 from controller.importing.documents import Unreadable, json_items, yaml_items
 from controller.importing.formats import Format, FormatName, Shape, reader, recognise, shape_of
 from controller.importing.merging import merged
-from controller.importing.recorder import Recorder
-from controller.importing.told import Lost, NotUnderstood, Objects, Told
+from controller.importing.recorder import IDENTITY, Recorder
+from controller.importing.told import IMPORT, Lost, NotUnderstood, Objects, Told
+from eventlog import codec
+from eventlog.events import ImportCompleted
 from eventlog.log import EventLog
-
-if TYPE_CHECKING:
-    from eventlog.record import Entry
+from eventlog.record import Entry
+from projections.fold import WATCH_PREFIX
 
 BATCH = 2000
 """Records of one append: a commit each."""
@@ -150,7 +152,7 @@ class Reading:
                 raise UnfitInput(f"{source}: {error}; mend it, or leave out --strict to go on without it") from None
             self.report.not_understood += 1
             self._observer.complained(source, str(error))
-            yield Lost(source, self._latest, "import", f"a line was not understood: {error}")
+            yield Lost(source, self._latest, IMPORT, f"a line was not understood: {error}")
 
 
 def _head(stream: inputs.Stream) -> bytes:
@@ -173,12 +175,26 @@ async def run(paths: Sequence[str], log: EventLog, options: Options, observer: O
     timed = [one for one in readings if one.timed]
     untimed = [one.told() for one in readings if not one.timed]
     recorder = Recorder()
-    records = 0
+    records, latest_ms = 0, 0
     batch: list[Entry] = []
     for told in merged(timed, untimed, options.skew_ms):
+        latest_ms = max(latest_ms, told.time_ms)
         batch.extend(recorder.take(told))
         if len(batch) >= BATCH:
             records += len(await log.append(batch))
             batch.clear()
+    reports = tuple(one.report for one in readings)
+    if latest_ms:
+        batch.append(_completed(reports, latest_ms))
     records += len(await log.append(batch))
-    return Imported(records, tuple(one.report for one in readings))
+    return Imported(records, reports)
+
+
+def _completed(reports: Sequence[InputReport], at_ms: int) -> Entry:
+    mark = ImportCompleted(
+        tuple(one.path for one in reports),
+        sum(one.lines for one in reports),
+        sum(one.not_understood for one in reports),
+        version_of("cliquelog"),
+    )
+    return codec.entry(f"{WATCH_PREFIX}{IMPORT}", mark, timestamp_ms=at_ms, controller=IDENTITY)

@@ -15,8 +15,9 @@ from controller import observations
 from controller.importing.told import Answered, Lost, Marked, ObjectTold, Removed, Told, WantedRow
 from controller.normaliser import Keyed, Normaliser
 from eventlog import codec
-from eventlog.events import DaemonPodSeen, DomainSeen, NodeSeen, Provenance, WatchGap, WriteAnswered
-from eventlog.events import Told as ToldEvent
+from eventlog.event import Provenance
+from eventlog.event import Told as ToldEvent
+from eventlog.events import DaemonPodSeen, DomainSeen, NodeSeen, WatchGap, WriteAnswered
 from eventlog.record import Entry
 from kube import reflector
 from kube.client import Resource, Selector
@@ -93,7 +94,7 @@ class Recorder:
             known = None
         is_new = known is None or told.version > known.metadata.resource_version
         inferred = self._judge(told) if is_new else ""
-        if told.gone or observations.read(told.object) is None:
+        if told.gone or not observations.is_of_a_domain(told.object):
             if known is None and not told.gone:
                 return
             self._forget(place)

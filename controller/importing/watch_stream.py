@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from controller.importing.told import MENTIONED, UNDECODABLE, Lost, NotUnderstood, Objects, ObjectTold, Told
+from controller.importing.told import IMPORT, MENTIONED, UNDECODABLE, Lost, NotUnderstood, Objects, ObjectTold, Told
 from kube.envelopes import WatchEvent
 
 
@@ -29,7 +29,7 @@ class WatchStream:
         if event.type == "BOOKMARK":
             return ()
         if event.type == "ERROR":
-            return (Lost(source, 0, "import", "the watch ended with an error; what follows is not told"),)
+            return (Lost(source, 0, IMPORT, "the watch ended with an error; what follows is not told"),)
         raise NotUnderstood(f"a watch event has no type {event.type[:20]!r}")
 
     def _changed(self, event: WatchEvent, source: str) -> Sequence[Told]:

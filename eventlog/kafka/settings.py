@@ -114,6 +114,12 @@ class _Reading:
             session_ms=self._number("session.timeout.ms", 6_000, 1_800_000, KafkaSettings().session_ms),
             heartbeat_ms=self._number("heartbeat.interval.ms", 100, 600_000, KafkaSettings().heartbeat_ms),
         )
+        if settings.heartbeat_ms >= settings.session_ms:
+            self._refuse(
+                "heartbeat.interval.ms",
+                f"a sign of life every {settings.heartbeat_ms} ms is too rare for a session.timeout.ms of "
+                f"{settings.session_ms}; set a third of it or less",
+            )
         if protocol.startswith("SASL_"):
             settings = self._with_sasl(settings)
         if protocol.endswith("SSL"):

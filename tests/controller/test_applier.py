@@ -407,6 +407,17 @@ async def test_an_event_that_an_earlier_process_posted_is_not_posted_again() -> 
         assert rig.writes(key) == 1
 
 
+async def test_nothing_is_sent_while_it_may_not_be_and_what_is_wanted_then_is_sent_later() -> None:
+    async with running() as rig:
+        rig.applier._may_send = lambda: False
+        rig.set_row("fabric.1", row(0))
+        await rig.clock.advance(60.0)
+        assert rig.writes(cdc_key("fabric.1")) == 0
+        rig.applier._may_send = lambda: True
+        await rig.clock.advance(5.0)
+        assert rig.writes(cdc_key("fabric.1")) == 1
+
+
 async def test_an_error_that_is_not_the_api_servers_ends_the_applier() -> None:
     rig = Rig(Limits())
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from controller import run_command
 from controller.cli import main
 from controller.exits import API, CONFIGURATION, LOG
 from controller.run_command import run
@@ -179,6 +180,25 @@ def test_a_time_that_never_passes_is_refused_in_one_sentence(log: Path, seconds:
 @pytest.mark.parametrize("seconds", ["0", "-1", "-inf", "soon"])
 def test_a_time_that_is_no_time_is_refused_in_one_sentence(log: Path, seconds: str) -> None:
     assert refused_option(log, "--recheck-seconds", seconds).startswith("Invalid value for '--recheck-seconds': ")
+
+
+def test_an_engine_that_shares_partitions_needs_a_log_on_kafka(log: Path) -> None:
+    said = refused_option(log, "--engine", "faust")
+    assert said == "--engine faust shares a log on Kafka: give --log kafka://..., or leave --engine out"
+
+
+@pytest.mark.parametrize("option", ["--group", "--group-instance-id"])
+def test_a_group_without_the_engine_that_has_one_is_refused(log: Path, option: str) -> None:
+    said = refused_option(log, option, "one")
+    assert said == "--group and --group-instance-id are of --engine faust: add that, or leave them out"
+
+
+def test_an_engine_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_command, "find_spec", lambda _: None)
+    place = "kafka://127.0.0.1:9/topic"
+    done = CliRunner().invoke(main, ["run", "--log", place, "--image-name", "image", "--engine", "faust"])
+    said = sentence_of(done.output, done.exit_code, CONFIGURATION)
+    assert said == "--engine faust needs Faust, which is not installed: install cliquelog[faust]"
 
 
 def test_the_longest_and_the_shortest_names_are_taken(log: Path) -> None:

@@ -296,3 +296,52 @@ async def test_a_server_that_asks_for_a_pause_gets_it(
     await clock.advance(6.5)
     assert one.network.throttled == 1, "it asked for 7 s, more than the 2 s between two requests"
     await one.stop(release=False)
+
+
+async def test_a_waiting_contender_knows_the_leader_once_it_has_seen_it_renew(
+    clock: VirtualClock, client: MemoryClient
+) -> None:
+    one = Contender(clock, client, "one")
+    await clock.advance(1.0)
+    two = Contender(clock, client, "two")
+    await clock.advance(0.5)
+    assert two.elector.leader() == "", "what it saw first may be an hour old"
+    await clock.advance(10.0)
+    assert (one.elector.leader(), two.elector.leader()) == ("one", "one")
+    await one.stop(release=False)
+    await clock.advance(10.0)
+    assert two.elector.leader() == "one"
+    await clock.advance(60.0)
+    assert two.elector.leader() == "two"
+    await two.stop(release=False)
+
+
+async def test_a_contender_that_stood_still_or_lost_the_network_knows_no_leader(
+    clock: VirtualClock, client: MemoryClient
+) -> None:
+    one = Contender(clock, client, "one")
+    await clock.advance(0.1)
+    two = Contender(clock, client, "two")
+    await clock.advance(10.0)
+    assert (one.elector.leader(), two.elector.leader()) == ("one", "one")
+    two.network.mode = "hangs"
+    await clock.advance(16.0)
+    assert two.elector.leader() == ""
+    one.network.mode = "hangs"
+    await clock.advance(10.1)
+    assert one.elector.leader() == "", "it could not renew, so another may lead by now"
+    await one.stop(release=False)
+    await two.stop(release=False)
+
+
+async def test_of_a_lease_whose_holder_died_long_ago_nobody_leads(clock: VirtualClock, client: MemoryClient) -> None:
+    one = Contender(clock, client, "one")
+    await clock.advance(10.0)
+    await one.stop(release=False)
+    await clock.advance(3600.0)
+    two = Contender(clock, client, "two")
+    await clock.advance(14.0)
+    assert two.elector.leader() == ""
+    await clock.advance(10.0)
+    assert two.elector.leader() == "two"
+    await two.stop(release=False)

@@ -15,6 +15,11 @@ def used() -> Metrics:
     metrics.inadmissible("index-assigned")
     metrics.undecodable(3)
     metrics.relist("pods", "start")
+    metrics.partitions(8)
+    metrics.rebalanced()
+    metrics.restored(0.2)
+    metrics.lag(3)
+    metrics.other_groups(1)
     metrics.gap("pods")
     metrics.watch_rows(lambda: {"Ready": 17, "NotReady": 1})
     return metrics

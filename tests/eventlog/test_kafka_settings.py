@@ -140,3 +140,16 @@ def test_a_file_that_is_not_pem_is_named(config: Path, tmp_path: Path) -> None:
 def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(LogUnreadable, match=r"absent cannot be read: No such file or directory; check --kafka-config"):
         read(tmp_path / "absent")
+
+
+def test_the_times_of_a_consumer_group_have_kafkas_names(config: Path) -> None:
+    settings = of(config, "session.timeout.ms=45000\nheartbeat.interval.ms=3000\n")
+    assert (settings.session_ms, settings.heartbeat_ms) == (45_000, 3_000)
+
+
+def test_a_sign_of_life_that_comes_once_a_session_is_too_rare(config: Path) -> None:
+    said = refusal(config, "session.timeout.ms=6000\nheartbeat.interval.ms=6000\n")
+    assert said == (
+        ", line 2, heartbeat.interval.ms: a sign of life every 6000 ms is too rare for a session.timeout.ms of 6000; "
+        "set a third of it or less"
+    )

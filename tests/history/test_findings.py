@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from controller.auditing import Audit, audit
 from eventlog import codec
+from eventlog.event import Provenance
 from eventlog.events import (
     AnyEvent,
     CdcGone,
@@ -15,13 +17,13 @@ from eventlog.events import (
     DaemonSetSeen,
     DomainGone,
     DomainSeen,
+    ImportCompleted,
     IndexAdopted,
     IndexAssigned,
     IndexRefused,
     IndexReleased,
     NodeGone,
     NodeSeen,
-    Provenance,
     Row,
     WatchGap,
     WriteAnswered,
@@ -74,6 +76,7 @@ KNOWN: tuple[Step, ...] = (
     DomainSeen("d", 1, "team", "job", "t", "Single"),
     ("d", DomainSeen("d", 1, "team", "job", "t", "Single")),
 )
+DONE: Step = ("watch/import", ImportCompleted(("audit.log",), 2, 0, "0.1.0"))
 JOINED: tuple[Step, ...] = (*KNOWN, NodeSeen("a", "ua", 2, C, "d"), NodeSeen("b", "ub", 3, C, "d"))
 
 FOUND: dict[str, tuple[str, Sequence[Step]]] = {
@@ -118,7 +121,8 @@ FOUND: dict[str, tuple[str, Sequence[Step]]] = {
     "told to wait": ("throttled", [refused(429, wait=30)]),
     "a wait until the row came": ("write-delayed", [cdc(1), refused(409), refused(409), cdc(2, A0)]),
     "a mark": ("visibility-gap", [("watch/pods", WatchGap("pods", 1, "too old"))]),
-    "a version is missing": ("visibility-gap", [cdc(1, A0), cdc(3, A0, B1, missing="1 change is missing")]),
+    "a version is missing": ("visibility-gap", [cdc(1, A0), cdc(3, A0, B1, missing="1 change is missing"), DONE]),
+    "an import that broke off": ("visibility-gap", [replace(cdc(1, A0), provenance=Provenance("audit.log:1"))]),
     "a decision too late": (
         "decision-without-effect",
         [*JOINED, IndexAssigned("d", "a", 0, 18), IndexAssigned("d", "b", 0, 18)],
@@ -154,6 +158,10 @@ QUIET: dict[str, tuple[str, Sequence[Step]]] = {
     "a quick deletion": (
         "stuck-deletion",
         [("d", DomainSeen("d", 1, "team", "job", terminating=True)), ("d", DomainGone("d", 2)), 600_000, cdc(3)],
+    ),
+    "an import that came to its end": (
+        "visibility-gap",
+        [replace(cdc(1, A0), provenance=Provenance("audit.log:1")), DONE],
     ),
     "nine conflicts": ("conflict-storm", [refused(409) for _ in range(9)]),
     "conflicts now and then": ("conflict-storm", [step for _ in range(20) for step in (refused(409), 60_000)]),
