@@ -52,7 +52,7 @@ class Holding(msgspec.Struct, frozen=True):
     first_version: int | None
     end_version: int | None
     inferred: tuple[str, ...]
-    decided: bool
+    decided: bool = False
 
 
 class _Open:
