@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Built binaries live outside the tree, keyed by a hash of their sources.
 export CLIQUELOG_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cliquelog
 
-.PHONY: help setup demo test explore explore-today test-integration check format findings bench controlplane broker lock clean
+.PHONY: help setup demo test explore explore-today test-integration check format findings bench controlplane broker browser lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 20
@@ -40,7 +40,10 @@ controlplane: setup ## build the control plane for the integration tests (minute
 broker: setup ## fetch the Kafka broker for the integration tests (seconds, then cached)
 	$(BIN)/python -m tests.integration.broker.build
 
-test-integration: controlplane broker ## tests on a real API server, scheduler, DaemonSet controller and Kafka broker
+browser: setup ## install Chromium for the tests of the report, if there is no browser (Debian, as root)
+	$(BIN)/python -m tests.integration.browser
+
+test-integration: controlplane broker browser ## tests on a real API server, scheduler, DaemonSet controller, Kafka broker and browser
 	$(BIN)/pytest -m integration
 
 check: setup ## format, lint, types, import rules

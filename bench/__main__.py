@@ -9,15 +9,37 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, failover, fold, kafka, negotiate, pace, restart, scale, strategies
+from bench import (
+    append,
+    effects,
+    engines,
+    failover,
+    fold,
+    kafka,
+    negotiate,
+    pace,
+    report,
+    restart,
+    scale,
+    soak,
+    strategies,
+)
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "failover", "pace", "scale", "strategies")
-LARGEST = {"failover": 1_008, "negotiate": 1_008, "pace": 504, "scale": 50_400, "strategies": 5_040}
+PARTS = (*USUAL, "engines", "failover", "pace", "report", "scale", "soak", "strategies")
+LARGEST = {
+    "engines": 1_008,
+    "failover": 1_008,
+    "negotiate": 1_008,
+    "pace": 504,
+    "report": 5_040,
+    "scale": 50_400,
+    "strategies": 5_040,
+}
 """Nodes of the largest formation, where no other number is given."""
 
 
@@ -31,6 +53,7 @@ class Sizes(msgspec.Struct, frozen=True):
     seconds: float
     formation_nodes: int | None
     failover_records: int
+    soak_minutes: float
     chart: Path | None
 
 
@@ -62,6 +85,7 @@ class Sizes(msgspec.Struct, frozen=True):
     show_default=True,
     help="Records that failover lets its workers fold.",
 )
+@click.option("--soak-minutes", type=float, default=5.0, show_default=True, help="How long soak lets workers idle.")
 @click.option(
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -84,14 +108,23 @@ def main(
     seconds: float,
     formation_nodes: int | None,
     failover_records: int,
+    soak_minutes: float,
     chart: Path | None,
     folder: Path,
     as_json: bool,
 ) -> None:
-    """Measure PARTS: append, fold, restart, effects, negotiate, kafka (the default), failover, pace and so on."""
+    """Measure PARTS: append to kafka of the list are the default, the others are measured if named."""
     shape = Shape(cliques, nodes)
     sizes = Sizes(
-        shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, failover_records, chart
+        shape,
+        fold_records,
+        restart_records,
+        snapshot_records,
+        seconds,
+        formation_nodes,
+        failover_records,
+        soak_minutes,
+        chart,
     )
     machine = describe(folder)
     if not as_json:
@@ -115,6 +148,8 @@ def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
             return negotiate.measure(largest)
         case "pace":
             return pace.measure(largest, folder, sizes.chart)
+        case "report":
+            return report.measure(largest, folder)
         case "scale":
             return scale.measure(largest, folder)
         case "strategies":
@@ -136,6 +171,10 @@ async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:
             return [await restart.measure(path, sizes.snapshot_records)]
         case "kafka":
             return await kafka.measure(folder, sizes.shape, sizes.seconds, sizes.fold_records)
+        case "engines":
+            return await engines.measure(folder, sizes.formation_nodes or LARGEST[part])
+        case "soak":
+            return await soak.measure(folder, sizes.soak_minutes * 60)
         case "failover":
             return await failover.measure(folder, sizes.formation_nodes or LARGEST[part], sizes.failover_records)
         case _:

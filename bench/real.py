@@ -24,12 +24,20 @@ class Run(msgspec.Struct, frozen=True):
 
 def simulate(plan: Plan, folder: Path) -> Run:
     """Form the plan's domain with our controller; the log is made in `folder` and removed. Raises SimulationFailed."""
-    load, log = os.getloadavg()[0], folder / "simulated.sqlite"
+    log = folder / "simulated.sqlite"
+    try:
+        return simulated(plan, log)
+    finally:
+        for path in folder.glob(f"{log.name}*"):
+            path.unlink()
+
+
+def simulated(plan: Plan, log: Path) -> Run:
+    """Form the plan's domain with our controller, and keep the log. Raises SimulationFailed."""
+    load = os.getloadavg()[0]
     words = [f"--nodes={plan.nodes}", f"--clique-size={plan.clique_size}", f"--seed={plan.seed}"]
     words += [f"--window={plan.window_s}", f"--wave={plan.wave}", f"--log=sqlite:{log}", "--json"]
     done = subprocess.run([sys.executable, "-m", "controller", "simulate", *words], capture_output=True, check=False)
-    for path in folder.glob(f"{log.name}*"):
-        path.unlink()
     if done.returncode:
         raise SimulationFailed(f"cliquelog simulate {' '.join(words)}: {done.stderr.decode(errors='replace')[-2000:]}")
     return Run(load, msgspec.json.decode(done.stdout, type=Result))

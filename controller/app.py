@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from structlog.typing import FilteringBoundLogger
 
-from controller import manifests
+from controller import manifests, places
 from controller.appender import Appender
 from controller.applier import Applier
 from controller.coalescer import Coalescer
@@ -25,6 +25,7 @@ from controller.exits import CONFIGURATION, Failure
 from controller.http import StatusServer
 from controller.lease import Elector
 from controller.live_reads import look_after_taken_names
+from controller.live_why import LiveWhy
 from controller.metrics import Metrics
 from controller.observer import Observer
 from controller.requests import Renderer
@@ -125,7 +126,8 @@ class Controller:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until `stop` is set. Raises ExceptionGroup of what a part raised, Failure if it cannot listen."""
-        server = StatusServer(self._not_alive, self._not_ready, self._metrics)
+        why = LiveWhy(self._open_log, self._applier.pending, self._clock, self._config.settings)
+        server = StatusServer(self._not_alive, self._not_ready, self._metrics, why.answer)
         if self._config.listen is not None:
             await self._listen(server, *self._config.listen)
         life = asyncio.create_task(self._live(), name="life")
@@ -146,6 +148,11 @@ class Controller:
         if isinstance(ended, Exception):
             raise ended
 
+    async def _open_log(self) -> EventLog:
+        """Open the log once more, for reading only."""
+        log, _ = await places.open_readonly(self._config.log, kafka_config=self._config.kafka_config)
+        return log
+
     async def _listen(self, server: StatusServer, host: str, port: int) -> None:
         """Start the server. Its errors alone are about the address: those of other parts mean something else."""
         try:
@@ -163,20 +170,31 @@ class Controller:
             await self._start(group)
 
     async def _start(self, group: asyncio.TaskGroup) -> None:
-        """Start the parts in order. Who shares the work begins before it leads; to lead is then to observe for all."""
-        if not self._engine.is_shared:
-            await self._lead(group)
-        await self._engine.begin(group)
-        started = ControllerStarted(self._config.identity, self._config.version, self._config.shown())
-        await self._appender.append([(CONTROLLER_PREFIX + self._config.identity, started)])
-        group.create_task(self._applier.run(), name="applier")
-        group.create_task(self._look_after_taken_names(), name="names")
+        """Start the parts in order: what writes comes last, unless others observe for this process."""
         if self._engine.is_shared:
+            await self._engine.begin(group)
+            await self._say_who()
+            self._write(group)
             await self._lead(group)
-        self._observer.seed(await self._engine.known())
+            self._observer.seed(await self._engine.known())
+        else:
+            await self._lead(group)
+            self._observer.seed(await self._engine.known())
+            await self._say_who()
+            await self._engine.begin(group)
         await self._observer.watch(group)
         await self._engine.view_complete(self._observer.ends)
+        if not self._engine.is_shared:
+            self._write(group)
         self._observer.look_after(group)
+
+    async def _say_who(self) -> None:
+        started = ControllerStarted(self._config.identity, self._config.version, self._config.shown())
+        await self._appender.append([(CONTROLLER_PREFIX + self._config.identity, started)])
+
+    def _write(self, group: asyncio.TaskGroup) -> None:
+        group.create_task(self._look_after_taken_names(), name="names")
+        group.create_task(self._applier.run(), name="applier")
 
     async def _look_after_taken_names(self) -> NoReturn:
         engine = self._engine

@@ -36,6 +36,7 @@ from controller.work import (
 )
 from kube import client as kube
 from kube.clock import Clock
+from projections.audit.situation import Pending
 from projections.effects import AnyEffect, PostEvent, Target, UnlabelNode
 
 Render = Callable[[AnyEffect, str, int], Request]
@@ -86,6 +87,10 @@ class Applier:
         """Take all that the aggregate `owner` wants now; see `Coalescer.replace`."""
         self._coalescer.replace(self._clock.monotonic(), owner, effects, position)
         self._wake.set()
+
+    def pending(self, target: Target) -> Pending | None:
+        """Say what the object's next write waits for; see `Coalescer.pending`."""
+        return self._coalescer.pending(self._clock.monotonic(), target)
 
     async def run(self) -> None:
         """Work until cancelled; requests that are out are cancelled too, which is as safe as a lost connection."""

@@ -8,7 +8,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from controller import exits, moments, places
+from controller import audit_index, exits, moments, places
 from controller.audit_report import as_csv, document, show
 from controller.auditing import Audit, Filters
 from controller.auditing import audit as examine
@@ -25,6 +25,11 @@ from controller.options import kafka_config
     "--at", metavar="TIME", help="Only holdings at this time: 2026-09-11T10:00:00Z, or +90s from the beginning."
 )
 @click.option("--between", nargs=2, metavar="TIME TIME", help="Only holdings and findings between these times.")
+@click.option(
+    "--use-index/--no-index",
+    default=True,
+    help="Whether the audit of a large log is kept in the cache folder for the next question [kept].",
+)
 @kafka_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/history.md).")
 @click.option("--csv", "wants_csv", is_flag=True, help="Print the holdings as CSV.")
@@ -38,6 +43,7 @@ def audit(
     between: tuple[str, str] | None,
     kafka_config: Path | None,
     *,
+    use_index: bool,
     as_json: bool,
     wants_csv: bool,
 ) -> None:
@@ -56,7 +62,7 @@ def audit(
         raise click.UsageError("--json and --csv exclude each other")
     if at and between:
         raise click.UsageError("--at and --between exclude each other")
-    whole = asyncio.run(_audit(log, kafka_config))
+    whole = asyncio.run(_audit(log, kafka_config, use_index=use_index))
     try:
         first, last = (at, at) if at else between or (None, None)
         filters = Filters(
@@ -80,9 +86,15 @@ def audit(
         raise click.exceptions.Exit(exits.FOUND)
 
 
-async def _audit(place: str, kafka_config: Path | None) -> Audit:
+async def _audit(place: str, kafka_config: Path | None, *, use_index: bool) -> Audit:
     log, _ = await places.open_readonly(place, kafka_config=kafka_config)
     try:
-        return await examine(log)
+        key = await audit_index.key_of(log)
+        found = audit_index.load(key) if use_index else None
+        if found is None:
+            found = await examine(log)
+            if use_index and found.records >= audit_index.LEAST_RECORDS:
+                audit_index.save(key, found)
+        return found
     finally:
         await log.close()

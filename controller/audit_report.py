@@ -16,6 +16,7 @@ from rich.table import Table
 
 from controller.auditing import Audit
 from controller.moments import clock, relative, rfc3339
+from kube.names import DAEMON_SERVICE_ACCOUNT
 from projections.audit.finding import Evidence, Finding
 from projections.audit.holdings import Holding
 
@@ -210,5 +211,5 @@ def _findings(findings: Sequence[Finding], begin_ms: int) -> Table:
 
 
 def short(text: str) -> str:
-    """Give the text with service accounts by their name alone; the JSON form has the whole."""
-    return SERVICE_ACCOUNT.sub("", text)
+    """Give the text with service accounts by their name alone, and that of the daemons as "a daemon"."""
+    return SERVICE_ACCOUNT.sub("", text).replace(DAEMON_SERVICE_ACCOUNT, "a daemon")

@@ -9,10 +9,14 @@ from controller.audit_command import audit
 from controller.copy_command import copy_log
 from controller.exits import explain
 from controller.import_command import import_
+from controller.record_command import record
+from controller.replay_command import replay
+from controller.report_command import report
 from controller.run_command import run
 from controller.simulate_command import simulate
 from controller.topics_command import topics
 from controller.verify_command import verify
+from controller.why_command import why
 
 T = TypeVar("T")
 
@@ -39,16 +43,21 @@ def main() -> None:
     """Assign and publish IMEX daemon indices of ComputeDomains from an event log.
 
     \b
-    Exit codes: 0 done, 1 a defect, 2 wrong command line, 3 configuration, 4 the log,
-    5 the API server, 6 leadership lost, 7 audit, copy, verify or simulate found something,
-    8 an input of import, 9 a worker made no progress, 10 cut off at its end, 130 interrupted.
+    Exit codes: 0 done, 1 a defect (why: a step is missing), 2 wrong command line,
+    3 configuration, 4 the log, 5 the API server, 6 leadership lost, 7 audit, copy,
+    verify or simulate found something, 8 an input of import, 9 a worker made no
+    progress, 10 cut off at its end, 130 interrupted.
     """
 
 
 main.add_command(audit)
 main.add_command(copy_log)
 main.add_command(import_)
+main.add_command(record)
+main.add_command(replay)
+main.add_command(report)
 main.add_command(run)
 main.add_command(simulate)
 main.add_command(topics)
 main.add_command(verify)
+main.add_command(why)

@@ -36,6 +36,7 @@ from controller.work import (
     Work,
     Write,
 )
+from projections.audit.situation import Pending
 from projections.effects import AnyEffect, PostEvent, Target
 
 REMEMBERED_S = 600.0
@@ -166,6 +167,24 @@ class Coalescer:
         flying = sum(slot.in_flight for slot in slots)
         held = sum(slot.hold is not None and not slot.in_flight for slot in slots)
         return Depth(len(slots) - flying - held, flying, held)
+
+    def pending(self, now: float, target: Target) -> Pending | None:
+        """Say what the object's next write waits for; None if nothing of it is wanted."""
+        slot = self._slots.get(target)
+        if slot is None or (slot.effect is None and not slot.in_flight):
+            return None
+        if slot.in_flight:
+            return Pending("in-flight", 0.0)
+        if slot.effect == slot.futile:
+            return Pending("futile", 0.0)
+        free, due = self._bucket.ready_at(now), slot.due(self._pace) or now
+        if slot.not_before > now:
+            return Pending("throttled" if free > now else "backing-off", slot.not_before - now)
+        if slot.hold is not None:
+            return Pending("held", max(0.0, slot.hold.until - now))
+        if due > now:
+            return Pending("paced", due - now)
+        return Pending("throttled", free - now) if free > now else Pending("queued", 0.0)
 
     def _start(self, now: float, slot: Slot, effect: AnyEffect) -> Work:
         slot.in_flight, slot.scheduled = True, None

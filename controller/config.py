@@ -1,5 +1,7 @@
 """What a controller is told at start, and where its log is."""
 
+from pathlib import Path
+
 import msgspec
 
 from controller.coalescer import Limits
@@ -28,6 +30,7 @@ class GroupConfig(msgspec.Struct, frozen=True):
 class RunConfig(msgspec.Struct, frozen=True):
     """All that `cliquelog run` is told.
 
+    `log` is the log's place, and `kafka_config` the file that says how to speak to its brokers.
     `identity` is this process's name in records, Leases and Events. `lease` is None without leader election. `listen`
     is host and port for metrics and probes, None for none. `everywhere` watches daemons, DaemonSets and CDCs in all
     namespaces instead of the driver's alone (failure case A52: an earlier install elsewhere). `workers` bounds requests
@@ -50,22 +53,11 @@ class RunConfig(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     recheck_s: float = 60.0
     consumer: ConsumerConfig = ConsumerConfig()
+    kafka_config: Path | None = None
 
     def selectors(self) -> tuple[list[Selector], list[Selector]]:
-        """Give what is watched, in two groups: what the second group's first lists prove concerns the first.
-
-        A complete list of pods proves which rows have no daemon, one of ComputeDomains which labels have no domain:
-        both only of what was seen before the list began.
-        """
-        where = "" if self.everywhere else self.settings.namespace
-        labelled = names.DOMAIN_LABEL
-        first = [
-            Selector(names.CDCS, where),
-            Selector(names.DAEMON_SETS, where, labelled),
-            Selector(names.CLAIM_TEMPLATES, "", labelled),
-            Selector(names.NODES, "", labelled),
-        ]
-        return first, [Selector(names.PODS, where, labelled), Selector(names.COMPUTE_DOMAINS)]
+        """Give what is watched; see `watched`."""
+        return watched("" if self.everywhere else self.settings.namespace)
 
     def shown(self) -> dict[str, str]:
         """Give the settings that a record of the start states."""
@@ -79,3 +71,19 @@ class RunConfig(msgspec.Struct, frozen=True):
             "pace": msgspec.json.encode(self.pace).decode(),
             "limits": msgspec.json.encode(self.limits).decode(),
         }
+
+
+def watched(namespace: str) -> tuple[list[Selector], list[Selector]]:
+    """Give what is watched, in two groups: what the second group's first lists prove concerns the first.
+
+    A complete list of pods proves which rows have no daemon, one of ComputeDomains which labels have no domain: both
+    only of what was seen before the list began. `namespace` is the driver's, "" for daemons and CDCs anywhere.
+    """
+    labelled = names.DOMAIN_LABEL
+    first = [
+        Selector(names.CDCS, namespace),
+        Selector(names.DAEMON_SETS, namespace, labelled),
+        Selector(names.CLAIM_TEMPLATES, "", labelled),
+        Selector(names.NODES, "", labelled),
+    ]
+    return first, [Selector(names.PODS, namespace, labelled), Selector(names.COMPUTE_DOMAINS)]

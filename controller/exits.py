@@ -1,12 +1,13 @@
 """Exit codes and the sentences that go with them: what a user did is never answered with a traceback.
 
 0  done; for `audit` and `verify`: nothing found
-1  a defect of cliquelog (a traceback is in the log)
+1  `why`: a step is missing; else a defect of cliquelog (a traceback is in the log)
 2  the command line is wrong (click's)
 3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output, temporary folder
 4  the log cannot be used: not a log, damaged, of a newer version, read-only, full, on a network file system;
-   on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them
-5  the API server cannot be used: not reachable, a kind not served, a permission missing
+   on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them; `record`: its output
+   cannot be written, or the disk is full
+5  the API server cannot be used: not reachable, a kind not served, a permission missing; `why`: nor a controller
 6  the leadership was lost
 7  `audit` or `verify` found something; `copy`: the copy is not equal; `simulate`: the domain did not form, or the
    replay gave another state
@@ -23,10 +24,12 @@ from controller.stall import Stalled
 from eventlog.log import LogError
 from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized, Unreachable
 
+MISSING = 1
 CONFIGURATION = 3
 LOG = 4
 API = 5
 LEADERSHIP = 6
+OUTPUT = 4
 FOUND = 7
 INPUT = 8
 STALLED = 9

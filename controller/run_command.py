@@ -9,7 +9,6 @@ import signal
 import sys
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import click
@@ -136,7 +135,7 @@ COLLECT_AFTER = (20_000, 10, 10)
     type=Listen(),
     default="127.0.0.1:8080",
     show_default=True,
-    help="Where /metrics, /healthz and /readyz are served.",
+    help="Where /metrics, /healthz, /readyz and (to loopback alone) /why are served.",
 )
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=16, show_default=True, help="Requests in flight at once."
@@ -169,7 +168,7 @@ def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the opt
     # walks them again and again, and all that was imported with them: up to 90 ms at a time.
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-    asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"], options["kafka_config"]))
+    asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"]))
 
 
 def _check_engine(log: str, options: dict[str, Any]) -> None:
@@ -215,6 +214,7 @@ def config_from(log: str, options: dict[str, Any]) -> RunConfig:
         workers=options["workers"],
         group=GroupConfig(options["group"] or "cliquelog", options["instance"]) if is_shared else None,
         recheck_s=options["recheck_s"],
+        kafka_config=options["kafka_config"],
     )
 
 
@@ -232,7 +232,7 @@ class _Strangers:
             self._logger.warning("not a record of the log, passed over", position=str(position), cause=reason)
 
 
-async def _run(config: RunConfig, kubeconfig: str | None, context: str | None, kafka_config: Path | None) -> None:
+async def _run(config: RunConfig, kubeconfig: str | None, context: str | None) -> None:
     logger = structlog.get_logger("cliquelog")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -249,10 +249,11 @@ async def _run(config: RunConfig, kubeconfig: str | None, context: str | None, k
         client = await connect(kubeconfig, context)
         stack.push_async_callback(client.close)
         log, snapshots = await places.open_for_writing(
-            config.log, config.partitions, kafka_config=kafka_config, foreign=_Strangers(logger)
+            config.log, config.partitions, kafka_config=config.kafka_config, foreign=_Strangers(logger)
         )
         stack.push_async_callback(log.close)
-        await preflight(client, config)
+        first, second = config.selectors()
+        await preflight(client, [*first, *second], "deploy/rbac.yaml")
         controller = Controller(
             config,
             log=log,

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from eventlog.events import AnyEvent, Event
+from eventlog.event import Event
+from eventlog.events import AnyEvent
 from eventlog.log import LogError
 from eventlog.record import Entry, Headers, Record
 

@@ -16,29 +16,7 @@ it is concluded (rule 4: a complete relist that lacks the object).
 
 import msgspec
 
-
-class Event(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """Base of all events; never stored itself."""
-
-
-class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an imported record comes from, and how certain it is.
-
-    `source` is `<file>:<line>`. `writer` is the user whose write made the object so, empty if the source does not tell.
-    `inferred` is empty if the source shows the fact, else the reason why it is concluded all the same. `dated` is empty
-    if the source states the record's time, else what the time was taken from.
-    """
-
-    source: str
-    writer: str = ""
-    inferred: str = ""
-    dated: str = ""
-
-
-class Told(Event, frozen=True, kw_only=True):
-    """Base of what a source may have told long after it happened; `provenance` is None if our own process saw it."""
-
-    provenance: Provenance | None = None
+from eventlog.event import Event, Told
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -299,6 +277,18 @@ class WatchGap(Told, frozen=True, tag="watch-gap"):
     cause: str
 
 
+class ImportCompleted(Event, frozen=True, tag="import-completed"):
+    """All that the inputs of an import told is in the log, up to this record's time; without it the import broke off.
+
+    `lines` were read and `not_understood` of them passed over; `version` is that of the program.
+    """
+
+    inputs: tuple[str, ...]
+    lines: int
+    not_understood: int
+    version: str
+
+
 # --- decisions ----------------------------------------------------------------------------------------------------
 
 
@@ -361,6 +351,6 @@ Observation = (
     | ClaimTemplateGone
     | WriteAnswered
 )
-Mark = RelistBegan | RelistCompleted | ViewCompleted | WatchGap
+Mark = RelistBegan | RelistCompleted | ViewCompleted | WatchGap | ImportCompleted
 Decision = IndexAssigned | IndexAdopted | IndexReleased | IndexRefused
 AnyEvent = Observation | Mark | Decision | ControllerStarted

@@ -123,12 +123,8 @@ class Selector(msgspec.Struct, frozen=True):
     labels: str = ""
 
 
-class KubeClient(Protocol):
-    """Requests to one API server, each tried once. Every method raises KubeError.
-
-    The one exception: a request that is answered 401 was not carried out, so it is sent again if the credentials have
-    changed on disk meanwhile (tokens of service accounts rotate; failure case B18).
-    """
+class ViewClient(Protocol):
+    """The requests of a reflector: they read, and change nothing."""
 
     async def list(self, selector: Selector, *, limit: int = 500, token: str = "", resource_version: str = "") -> bytes:
         """Give one page of a list; `token` continues one. No resourceVersion means the newest data, by quorum."""
@@ -140,6 +136,14 @@ class KubeClient(Protocol):
         Unreachable. An ERROR event is given like any other line. A line may be as long as an object may be (etcd's
         1.5 MiB and the metadata around it); a longer one raises TooLarge. Whoever stops early closes the generator.
         """
+
+
+class KubeClient(ViewClient, Protocol):
+    """Requests to one API server, each tried once. Every method raises KubeError.
+
+    The one exception: a request that is answered 401 was not carried out, so it is sent again if the credentials have
+    changed on disk meanwhile (tokens of service accounts rotate; failure case B18).
+    """
 
     async def get(self, resource: Resource, namespace: str, name: str) -> bytes:
         """Give the object as it is now."""

@@ -24,6 +24,10 @@ KEP-5504 allows for 128 bits. On etcd it is a revision, of 63 bits, and a snapsh
 """
 
 
+Integer = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""An integer as the API has them: of 64 bits. A server never sends a larger one, but a file may hold it."""
+
+
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of the structs: immutable, camelCase on the wire, defaults left out when encoded."""
 
@@ -108,7 +112,7 @@ class ComputeDomainSpec(Struct, frozen=True):
     """What a domain's user wants."""
 
     channel: Channel | None = None
-    num_nodes: int = 0
+    num_nodes: Integer = 0
 
 
 class ComputeDomainNode(Struct, frozen=True):
@@ -117,7 +121,7 @@ class ComputeDomainNode(Struct, frozen=True):
     name: str
     ip_address: str = ""
     clique_id: str = msgspec.field(name="cliqueID", default="")
-    index: int | None = None
+    index: Integer | None = None
     status: str = "NotReady"
 
 
@@ -153,7 +157,7 @@ class DaemonRow(Struct, frozen=True):
     node_name: str
     ip_address: str = ""
     clique_id: str = msgspec.field(name="cliqueID", default="")
-    index: int | None = None
+    index: Integer | None = None
     status: str = "NotReady"
 
 

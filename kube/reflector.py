@@ -24,13 +24,13 @@ from kube.client import (
     BadRequest,
     Expired,
     Forbidden,
-    KubeClient,
     KubeError,
     ResourceMissing,
     Selector,
     TooLarge,
     Undecodable,
     Unreachable,
+    ViewClient,
 )
 from kube.clock import Clock
 from kube.envelopes import ListPage, page_decoder
@@ -143,7 +143,7 @@ class Reflector:
 
     def __init__(
         self,
-        client: KubeClient,
+        client: ViewClient,
         selector: Selector,
         sink: Sink,
         *,

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from eventlog.event import Told
 from eventlog.events import (
     AnyEvent,
     CdcGone,
@@ -30,7 +31,6 @@ from eventlog.events import (
     DomainSeen,
     NodeGone,
     NodeSeen,
-    Told,
 )
 from projections.buckets import Buckets, drop, find, put
 from projections.tombstones import Tombstones, at_rest, bury, exhume, gone_at

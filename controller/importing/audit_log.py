@@ -10,8 +10,10 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.importing.told import (
+    UNDECODABLE,
     Answered,
     Lost,
     NotUnderstood,
@@ -22,16 +24,21 @@ from controller.importing.told import (
     WantedRow,
     milliseconds,
 )
+from controller.importing.wrapping import unwrapped
 from eventlog.events import WriteAnswered
 from kube.client import Resource
 from kube.names import CDCS
-from kube.objects import Struct
+from kube.objects import Integer, Struct
 from projections.fold import is_clique
 
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
 """What a service account's token says of the node of its pod."""
 
 Name = Annotated[str, msgspec.Meta(max_length=1000)]
+REQUESTS_ONLY = "the log holds the request and not the answer, so that the version is only known to be later"
+
+WRAPPINGS_MAX = 4
+"""Wrappings in wrappings: a shipper's around a service's around a list."""
 _WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 _READS = {"get", "list"}
 
@@ -54,11 +61,11 @@ class _Reference(Struct, frozen=True):
 
 
 class _Details(Struct, frozen=True):
-    retry_after_seconds: int = 0
+    retry_after_seconds: Integer = 0
 
 
 class _Answer(Struct, frozen=True):
-    code: int = 0
+    code: Integer = 0
     details: _Details | None = None
 
 
@@ -100,11 +107,25 @@ class AuditLog:
 
     def read(self, line: bytes, source: str) -> Sequence[Told]:
         """Give what the line tells. Raises NotUnderstood."""
+        return self._read(line, source, WRAPPINGS_MAX)
+
+    def _read(self, line: bytes, source: str, wrappings: int) -> Sequence[Told]:
         try:
             event = self._events.decode(line)
             return tuple(self._told(event, source))
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
+            return self._wrapped(line, source, error, wrappings)
+
+    def _wrapped(self, line: bytes, source: str, error: Exception, wrappings: int) -> Sequence[Told]:
+        """Read what the line wraps. Raises NotUnderstood."""
+        try:
+            inside = list(unwrapped(line)) if wrappings else []
+        except UNDECODABLE:
+            inside = []
+        if not inside:
             raise NotUnderstood(f"it is not an audit event: {error}") from error
+        numbered = [(one, source if len(inside) == 1 else f"{source}#{number}") for number, one in enumerate(inside, 1)]
+        return tuple(told for one, place in numbered for told in self._read(one, place, wrappings - 1))
 
     def _told(self, event: _AuditEvent, source: str) -> Iterator[Told]:
         reference = event.object_ref
@@ -114,8 +135,9 @@ class AuditLog:
         if resource is None or event.verb not in _WRITES | _READS:
             return
         if _accepted(event):
-            has_answer = event.response_object and bytes(event.response_object) != b"null"
-            yield from (self._from_answer if has_answer else self._without_answer)(event, resource, source)
+            yield from (self._from_answer if _is_object(event.response_object) else self._without_answer)(
+                event, resource, source
+            )
         elif event.verb in _WRITES:
             yield self._answered(event, resource, source)
 
@@ -126,8 +148,33 @@ class AuditLog:
         elif event.verb == "deletecollection":
             cause = "a whole collection was deleted, and the log does not hold which objects that were"
             yield Lost(source, milliseconds(event.stage_timestamp), resource.plural, cause)
+        elif event.verb == "update" and resource == CDCS and (from_request := self._from_request(event, source)):
+            yield from_request
         elif event.verb in _WRITES:
             yield self._answered(event, resource, source)
+
+    def _from_request(self, event: _AuditEvent, source: str) -> ObjectTold | None:
+        """Take a CDC from the body of an update that was accepted; None if the log does not hold the whole of it.
+
+        The body names the version and the generation that it was computed from, so what came of it is later.
+        """
+        if not _is_object(event.request_object):
+            return None
+        try:
+            found = self._objects.object(CDCS, event.request_object)
+            generation = self._objects.outline(event.request_object).metadata.generation
+        except UNDECODABLE:
+            return None
+        meta = replace(found.metadata, version=str(found.metadata.resource_version + 1))
+        return ObjectTold(
+            source,
+            milliseconds(event.stage_timestamp),
+            CDCS,
+            replace(found, metadata=meta),
+            generation + 1 if generation else 0,
+            writer=event.user.username,
+            inferred=REQUESTS_ONLY,
+        )
 
     def _from_answer(self, event: _AuditEvent, resource: Resource, source: str) -> Iterator[Told]:
         """Take what it was answered with: the object, a list of them, or a Status that says that it is done."""
@@ -191,8 +238,13 @@ class AuditLog:
         """Read the body of a write to a CDC; a patch may be of a form that says nothing of rows."""
         try:
             return msgspec.json.decode(event.request_object or b"{}", type=_Wanted)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             return _Wanted()
+
+
+def _is_object(raw: msgspec.Raw) -> bool:
+    """Say whether the log holds the object: some services put a word in the place of one that is too large."""
+    return bytes(memoryview(raw)[:1]) == b"{"
 
 
 def _accepted(event: _AuditEvent) -> bool:

@@ -4,25 +4,29 @@ A line that cannot be understood is reported with file and line number and recor
 goes on; `strict` makes it end the import instead.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from contextlib import ExitStack, suppress
+from importlib.metadata import version as version_of
+from typing import Protocol
 
 import msgspec
 
 from controller.importing import inputs
-from controller.importing.formats import Format, FormatName, reader, recognise
+from controller.importing.documents import Unreadable, json_items, yaml_items
+from controller.importing.formats import Format, FormatName, Shape, reader, recognise, shape_of
 from controller.importing.merging import merged
-from controller.importing.recorder import Recorder
-from controller.importing.told import Lost, NotUnderstood, Objects, Told
+from controller.importing.recorder import IDENTITY, Recorder
+from controller.importing.told import IMPORT, Lost, NotUnderstood, Objects, Told
+from eventlog import codec
+from eventlog.events import ImportCompleted
 from eventlog.log import EventLog
-
-if TYPE_CHECKING:
-    from eventlog.record import Entry
+from eventlog.record import Entry
+from projections.fold import WATCH_PREFIX
 
 BATCH = 2000
 """Records of one append: a commit each."""
-_LINES_TO_RECOGNISE = 100
+HEAD = 1 << 16
+"""Bytes of an input that are looked at to see what it is; one line at least."""
 
 
 class UnfitInput(Exception):
@@ -64,20 +68,25 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Reading:
-    """Reads one input, and counts."""
+    """Reads one input, and counts. A file is opened to see what it is, and opened again when its time comes."""
 
     def __init__(self, path: str, options: Options, objects: Objects, observer: Observer) -> None:
-        """Open the input and find out what it is. Raises UnfitInput."""
+        """Find out what the input is. Raises UnfitInput, inputs.InputError."""
         self.report = InputReport(path)
+        self.first_ms = 0
         self._options = options
         self._observer = observer
         self._latest = 0
-        numbered = inputs.lines(path, observer.advanced)
-        first = list(itertools.islice(numbered, _LINES_TO_RECOGNISE))
-        self._lines = itertools.chain(first, numbered)
-        name = options.format or _recognised(path, first)
-        self.report.format = name
-        self._format: Format | None = reader(name, objects) if name else None
+        self._stdin: tuple[ExitStack, inputs.Stream] | None = None
+        self._shape: Shape | None = None
+        self._format: Format | None = None
+        with ExitStack() as stack:
+            stream = stack.enter_context(inputs.opened(path, observer.advanced if path == inputs.STDIN else _unheard))
+            head = _head(stream)
+            if path == inputs.STDIN:
+                self._stdin = (stack.pop_all(), inputs.rejoined(head, stream))
+        if head.strip():
+            self._recognise(head, objects)
 
     @property
     def timed(self) -> bool:
@@ -88,45 +97,104 @@ class Reading:
         """Give what the input tells. Raises UnfitInput for a line that is not understood, if the import is strict."""
         if self._format is None:
             return
-        for number, line in self._lines:
-            self.report.lines += 1
-            source = f"{self.report.path}:{number}"
-            try:
-                if isinstance(line, inputs.Broken):
-                    raise NotUnderstood(line.reason)
-                for one in self._format.read(line, source):
-                    self._latest = max(self._latest, one.time_ms)
-                    yield one
-            except NotUnderstood as error:
-                if self._options.strict:
-                    raise UnfitInput(f"{source}: {error}; mend it, or leave out --strict to go on without it") from None
-                self.report.not_understood += 1
-                self._observer.complained(source, str(error))
-                yield Lost(source, self._latest, "import", f"a line was not understood: {error}")
+        with ExitStack() as stack:
+            if self._stdin is None:
+                stream: inputs.Stream = stack.enter_context(inputs.opened(self.report.path, self._observer.advanced))
+            else:
+                stack.enter_context(self._stdin[0])
+                stream = self._stdin[1]
+            for source, line in self._lines(stream):
+                self.report.lines += 1
+                yield from self._understood(self._format, source, line)
+
+    def _recognise(self, head: bytes, objects: Objects) -> None:
+        path = self.report.path
+        self._shape = shape_of(head)
+        first = [line for _, line in self._lines(inputs.rejoined(head)) if isinstance(line, bytes)]
+        name = self._options.format or next(filter(None, map(recognise, first)), None)
+        if name is None or self._shape is None:
+            kinds = ", ".join(FormatName)
+            raise UnfitInput(
+                f"{path} is of no format that an import reads ({kinds}); name it with --format if it is one"
+            )
+        self.report.format = name
+        self._format = reader(name, objects)
+        for line in first:
+            with suppress(NotUnderstood):
+                if told := self._format.read(line, path):
+                    self.first_ms = told[0].time_ms
+                    return
+
+    def _lines(self, stream: inputs.Stream) -> Iterator[tuple[str, bytes | inputs.Broken]]:
+        """Give each object's text with its source."""
+        path = self.report.path
+        if self._shape is Shape.LINES or (self._options.format and self._shape is None):
+            yield from ((f"{path}:{number}", line) for number, line in inputs.lines(stream))
+            return
+        items = json_items(stream) if self._shape is Shape.JSON else yaml_items(stream)
+        number = 0
+        try:
+            for item in items:
+                number += 1
+                yield f"{path}#{number}", item
+        except (Unreadable, *inputs.BROKEN) as error:
+            yield f"{path}#{number + 1}", inputs.Broken(f"the rest of the file cannot be read: {error}")
+
+    def _understood(self, form: Format, source: str, line: bytes | inputs.Broken) -> Iterator[Told]:
+        try:
+            if isinstance(line, inputs.Broken):
+                raise NotUnderstood(line.reason)
+            for one in form.read(line, source):
+                self._latest = max(self._latest, one.time_ms)
+                yield one
+        except NotUnderstood as error:
+            if self._options.strict:
+                raise UnfitInput(f"{source}: {error}; mend it, or leave out --strict to go on without it") from None
+            self.report.not_understood += 1
+            self._observer.complained(source, str(error))
+            yield Lost(source, self._latest, IMPORT, f"a line was not understood: {error}")
 
 
-def _recognised(path: str, first: Sequence[tuple[int, bytes | inputs.Broken]]) -> FormatName | None:
-    names = (recognise(line) for _, line in first if isinstance(line, bytes))
-    found = next((name for name in names if name), None)
-    if found is None and first:
-        kinds = ", ".join(FormatName)
-        raise UnfitInput(f"{path} is of no format that an import reads ({kinds}); name it with --format if it is")
-    return found
+def _head(stream: inputs.Stream) -> bytes:
+    """Give the beginning: some whole lines, one at least, or as much as can be read."""
+    head = b""
+    with suppress(*inputs.BROKEN):
+        while len(head) < HEAD and (line := stream.readline(inputs.LINE_MAX)):
+            head += line
+    return head
+
+
+def _unheard(_count: int) -> None:
+    """Take no notice: what is read to see what an input is will be read again."""
 
 
 async def run(paths: Sequence[str], log: EventLog, options: Options, observer: Observer) -> Imported:
     """Import the inputs. Raises UnfitInput, inputs.InputError, LogError."""
     objects = Objects()
     readings = [Reading(path, options, objects, observer) for path in paths]
-    timed = [one.told() for one in readings if one.timed]
+    timed = [one for one in readings if one.timed]
     untimed = [one.told() for one in readings if not one.timed]
     recorder = Recorder()
-    records = 0
+    records, latest_ms = 0, 0
     batch: list[Entry] = []
     for told in merged(timed, untimed, options.skew_ms):
+        latest_ms = max(latest_ms, told.time_ms)
         batch.extend(recorder.take(told))
         if len(batch) >= BATCH:
             records += len(await log.append(batch))
             batch.clear()
+    reports = tuple(one.report for one in readings)
+    if latest_ms:
+        batch.append(_completed(reports, latest_ms))
     records += len(await log.append(batch))
-    return Imported(records, tuple(one.report for one in readings))
+    return Imported(records, reports)
+
+
+def _completed(reports: Sequence[InputReport], at_ms: int) -> Entry:
+    mark = ImportCompleted(
+        tuple(one.path for one in reports),
+        sum(one.lines for one in reports),
+        sum(one.not_understood for one in reports),
+        version_of("cliquelog"),
+    )
+    return codec.entry(f"{WATCH_PREFIX}{IMPORT}", mark, timestamp_ms=at_ms, controller=IDENTITY)

@@ -8,9 +8,11 @@ number instead of raised, so that the rest goes on.
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import msgspec
 
@@ -18,11 +20,24 @@ LINE_MAX = 16 << 20
 """Bytes of a line: an object has 1.5 MiB at most (etcd), and an audit event may hold it three times, once escaped."""
 
 STDIN = "-"
+BROKEN = (OSError, EOFError, zlib.error)
+"""What reading a file that is damaged or cut off raises."""
+BUFFER = 1 << 20
 _GZIP = b"\x1f\x8b"
 
 
 class InputError(Exception):
     """An input that cannot be read at all; the message is a sentence that names it."""
+
+
+class Stream(Protocol):
+    """Bytes to be read once, from the beginning."""
+
+    def read(self, size: int, /) -> bytes:
+        """Give as many bytes, or fewer at the end."""
+
+    def readline(self, size: int, /) -> bytes:
+        """Give the next line with its end, or as many bytes of it."""
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -54,22 +69,21 @@ def size(paths: Sequence[str]) -> int:
     return sum(Path(path).stat().st_size for path in paths if path != STDIN)
 
 
-def lines(path: str, advanced: Callable[[int], None]) -> Iterator[tuple[int, bytes | Broken]]:
-    """Give the input's lines with their numbers, from 1; `advanced` is told bytes read as they lie on the disk.
-
-    Empty lines are passed over. Raises InputError if the input cannot be opened.
-    """
+@contextmanager
+def opened(path: str, advanced: Callable[[int], None]) -> Iterator[Stream]:
+    """Open the input and take off gzip; `advanced` is told bytes read as they lie on the disk. Raises InputError."""
     try:
         raw: BinaryIO = sys.stdin.buffer if path == STDIN else Path(path).open("rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check its rights") from error
     with raw:
-        counted = io.BufferedReader(_Counting(raw, advanced), 1 << 20)
-        stream = gzip.GzipFile(fileobj=counted) if counted.peek(2)[:2] == _GZIP else counted
-        yield from _numbered(stream)
+        counted = io.BufferedReader(_Counting(raw, advanced), BUFFER)
+        is_gzip = counted.peek(2)[:2] == _GZIP
+        yield gzip.GzipFile(fileobj=counted) if is_gzip else counted
 
 
-def _numbered(stream: io.BufferedIOBase) -> Iterator[tuple[int, bytes | Broken]]:
+def lines(stream: Stream) -> Iterator[tuple[int, bytes | Broken]]:
+    """Give the lines with their numbers, from 1; empty ones are passed over."""
     number = 0
     while True:
         number += 1
@@ -79,7 +93,7 @@ def _numbered(stream: io.BufferedIOBase) -> Iterator[tuple[int, bytes | Broken]]
                 _pass_over(stream)
                 yield number, Broken(f"it is longer than {LINE_MAX >> 20} MiB")
                 continue
-        except (OSError, EOFError) as error:
+        except BROKEN as error:
             yield number, Broken(f"the rest of the file cannot be read: {error}")
             return
         if not line:
@@ -88,9 +102,31 @@ def _numbered(stream: io.BufferedIOBase) -> Iterator[tuple[int, bytes | Broken]]
             yield number, line
 
 
-def _pass_over(stream: io.BufferedIOBase) -> None:
+def _pass_over(stream: Stream) -> None:
     while (rest := stream.readline(LINE_MAX)) and not rest.endswith(b"\n"):
         pass
+
+
+def rejoined(head: bytes, rest: Stream | None = None) -> Stream:
+    """Give a stream of bytes that were read already, and what follows them."""
+    return io.BufferedReader(_Rejoined(head, rest or io.BytesIO()), BUFFER)
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream with the bytes before it that were read already to see what it is."""
+
+    def __init__(self, head: bytes, rest: Stream) -> None:
+        self._head = memoryview(head)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._head[: len(buffer)] if self._head else self._rest.read(len(buffer))
+        self._head = self._head[len(data) :] if self._head else self._head
+        buffer[: len(data)] = data
+        return len(data)
 
 
 class _Counting(io.RawIOBase):

@@ -9,6 +9,7 @@ input. Pure.
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -18,10 +19,40 @@ SKEW_MS = 5000
 """How far the clocks of API servers may differ, and how long a line of an audit log may be late."""
 
 
-def merged(timed: Sequence[Iterable[Told]], untimed: Sequence[Iterable[Told]], skew_ms: int) -> Iterator[Told]:
+class Source(Protocol):
+    """An input whose lines state their times, roughly in order; `first_ms` is that of its first one."""
+
+    first_ms: int
+
+    def told(self) -> Iterator[Told]:
+        """Open it, and give what it tells."""
+
+
+def merged(timed: Sequence[Source], untimed: Sequence[Iterable[Told]], skew_ms: int) -> Iterator[Told]:
     """Give what the inputs tell in one order; the `untimed` ones are dated as far as their objects mention times."""
     dated = _dated(heapq.merge(*(_risen(one) for one in untimed), key=lambda pair: pair[0]))
-    return _settled(heapq.merge(*timed, dated, key=lambda told: told.time_ms), skew_ms)
+    one_by_one = _opened_in_turn(timed, skew_ms)
+    return _settled(heapq.merge(one_by_one, dated, key=lambda told: told.time_ms), skew_ms)
+
+
+def _opened_in_turn(sources: Sequence[Source], skew_ms: int) -> Iterator[Told]:
+    """Merge by time, and open a source only when its time comes: of rotated files there may be hundreds."""
+    closed = sorted(enumerate(sources), key=lambda pair: (pair[1].first_ms, pair[0]), reverse=True)
+    is_open: list[tuple[int, int, Told, Iterator[Told]]] = []
+    while closed or is_open:
+        while closed and (not is_open or closed[-1][1].first_ms - skew_ms <= is_open[0][0]):
+            number, source = closed.pop()
+            _advance(is_open, number, source.told())
+        if is_open:
+            _, number, told, rest = heapq.heappop(is_open)
+            yield told
+            _advance(is_open, number, rest)
+
+
+def _advance(is_open: list[tuple[int, int, Told, Iterator[Told]]], number: int, rest: Iterator[Told]) -> None:
+    told = next(rest, None)
+    if told is not None:
+        heapq.heappush(is_open, (told.time_ms, number, told, rest))
 
 
 def _risen(untimed: Iterable[Told]) -> Iterator[tuple[int, Told]]:
@@ -68,7 +99,7 @@ class _Window:
         number = self._count = self._count + 1
         # What is no object has a place of its own, so that nothing goes at its turn instead.
         uid, version = f"{number}", 0
-        if isinstance(told, ObjectTold):
+        if isinstance(told, ObjectTold) and not told.in_place:
             uid, version = told.object.metadata.uid, told.version
             other = self._by_version.get((uid, version))
             if other is not None:

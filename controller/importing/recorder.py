@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from controller import observations
-from controller.importing.told import Answered, Lost, ObjectTold, Removed, Told, WantedRow
+from controller.importing.told import Answered, Lost, Marked, ObjectTold, Removed, Told, WantedRow
 from controller.normaliser import Keyed, Normaliser
 from eventlog import codec
-from eventlog.events import DaemonPodSeen, DomainSeen, NodeSeen, Provenance, WatchGap, WriteAnswered
-from eventlog.events import Told as ToldEvent
+from eventlog.event import Provenance
+from eventlog.event import Told as ToldEvent
+from eventlog.events import DaemonPodSeen, DomainSeen, NodeSeen, WatchGap, WriteAnswered
 from eventlog.record import Entry
 from kube import reflector
 from kube.client import Resource, Selector
@@ -74,6 +75,8 @@ class Recorder:
                 return list(self._removed(told))
             case Answered():
                 return list(self._answered(told))
+            case Marked():
+                return [_entry(one, told, Provenance(told.source)) for one in self._normaliser.handle(told.event)]
             case Lost():
                 gap = WatchGap(told.resource, 0, told.cause)
                 return [_entry((WATCH_PREFIX + told.resource, gap), told, Provenance(told.source))]
@@ -91,7 +94,7 @@ class Recorder:
             known = None
         is_new = known is None or told.version > known.metadata.resource_version
         inferred = self._judge(told) if is_new else ""
-        if told.gone or observations.read(told.object) is None:
+        if told.gone or not observations.is_of_a_domain(told.object):
             if known is None and not told.gone:
                 return
             self._forget(place)
@@ -100,7 +103,7 @@ class Recorder:
         if is_new:
             self._named[place] = told.object
         yield from self._handled(
-            reflector.ObjectSeen(_selector(told.resource), told.object, listed=False), told, inferred
+            reflector.ObjectSeen(_selector(told.resource), told.object, listed=told.listed), told, inferred
         )
 
     def _judge(self, told: ObjectTold) -> str:
@@ -110,6 +113,8 @@ class Recorder:
         known = self._cdcs.setdefault(told.object.metadata.uid, _Cdc())
         before, is_first = known.generation, known.version < 0
         known.take(told.version, told.generation, told.object.daemons)
+        if told.inferred:
+            return told.inferred
         if told.generation == 0:
             return UNTOLD_COUNT
         missing = told.generation - before - 1

@@ -4,14 +4,22 @@ Problem: an audit log, a watch and a list say the same things in different ways.
 these, and knows nothing of the lines around it; what must be concluded from several lines is the recorder's. Pure.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
 from eventlog.events import WriteAnswered
+from kube import reflector
 from kube.client import Resource
 from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS
-from kube.objects import KubeObject, Struct, object_decoder
+from kube.objects import Integer, KubeObject, Struct, object_decoder
+
+MENTIONED = "the newest time that the objects mention, to the second"
+"""What a record's time is taken from where the source states none."""
+IMPORT = "import"
+"""Stands for a resource where a whole line is missing: it may have told of any."""
+UNDECODABLE = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""What decoding raises for bytes that are not what they should be: nested too deep, or of a time out of range, too."""
 
 
 class NotUnderstood(Exception):
@@ -21,9 +29,12 @@ class NotUnderstood(Exception):
 class ObjectTold(msgspec.Struct, frozen=True):
     """An object as it was once.
 
-    `dated` is empty if the source states the time, else what it was taken from. `generation` counts the changes of the
-    object's content, 0 if it does not say. `gone`: it was deleted, and this is how it was last. `writer` is the user
-    whose write made it so, empty if unknown.
+    `dated` is empty if the source states the time, else what it was taken from. `generation` counts the changes of a
+    CDC's content, 0 if it does not say. `gone`: it was deleted, and this is how it was last. `writer` is the user
+    whose write made it so, empty if unknown; `inferred` why it is concluded, empty if the source shows it.
+
+    `in_place`: the source has an order of its own, in which lists have their beginning and end (a capture), and
+    `listed` says that it was in such a list.
     """
 
     source: str
@@ -34,6 +45,9 @@ class ObjectTold(msgspec.Struct, frozen=True):
     dated: str = ""
     gone: bool = False
     writer: str = ""
+    inferred: str = ""
+    in_place: bool = False
+    listed: bool = False
 
     @property
     def version(self) -> int:
@@ -57,7 +71,7 @@ class WantedRow(Struct, frozen=True):
 
     node_name: str = ""
     ip_address: str = ""
-    index: int | None = None
+    index: Integer | None = None
     status: str = "NotReady"
 
 
@@ -86,7 +100,15 @@ class Lost(msgspec.Struct, frozen=True):
     cause: str
 
 
-Told = ObjectTold | Removed | Answered | Lost
+class Marked(msgspec.Struct, frozen=True):
+    """A list began or was complete, or a watch had a gap, as a reflector told it."""
+
+    source: str
+    time_ms: int
+    event: reflector.RelistBegan | reflector.RelistCompleted | reflector.Gap
+
+
+Told = ObjectTold | Removed | Answered | Lost | Marked
 
 
 class _ManagedFields(Struct, frozen=True):
@@ -97,10 +119,10 @@ class _Meta(Struct, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    generation: int = 0
+    generation: Integer = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
-    deletion_grace_period_seconds: int = 0
+    deletion_grace_period_seconds: Integer = 0
     finalizers: tuple[str, ...] = ()
     managed_fields: tuple[_ManagedFields, ...] = ()
 
@@ -160,5 +182,8 @@ class Objects:
 
 
 def milliseconds(time: datetime) -> int:
-    """Give Unix milliseconds."""
-    return int(time.timestamp() * 1000)
+    """Give Unix milliseconds. Raises ValueError for a time before 1970."""
+    count = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if count < 0:
+        raise ValueError(f"the time {time} is before 1970")
+    return count

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from controller.importing.told import Lost, NotUnderstood, Objects, ObjectTold, Told
+from controller.importing.told import IMPORT, MENTIONED, UNDECODABLE, Lost, NotUnderstood, Objects, ObjectTold, Told
 from kube.envelopes import WatchEvent
-
-MENTIONED = "the newest time that the objects mention, to the second"
 
 
 class WatchStream:
@@ -26,12 +24,12 @@ class WatchStream:
             event = self._events.decode(line)
             if event.type in {"ADDED", "MODIFIED", "DELETED"}:
                 return self._changed(event, source)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise NotUnderstood(f"it is not a watch event: {error}") from error
         if event.type == "BOOKMARK":
             return ()
         if event.type == "ERROR":
-            return (Lost(source, 0, "import", "the watch ended with an error; what follows is not told"),)
+            return (Lost(source, 0, IMPORT, "the watch ended with an error; what follows is not told"),)
         raise NotUnderstood(f"a watch event has no type {event.type[:20]!r}")
 
     def _changed(self, event: WatchEvent, source: str) -> Sequence[Told]:

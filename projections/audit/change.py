@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from eventlog.events import AnyEvent, CdcGone, CdcSeen, DomainGone, Row, Told
+from eventlog.event import Told
+from eventlog.events import AnyEvent, CdcGone, CdcSeen, DomainGone, Row
 from eventlog.record import Position
 from projections.clique import CliqueState, Membership
 from projections.fold import Aggregate

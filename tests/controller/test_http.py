@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from controller.coalescer import Depth
-from controller.http import StatusServer
+from controller.http import ANSWER_MAX, StatusServer, Unanswered, ask
 from controller.metrics import Metrics
 
 
@@ -19,7 +20,15 @@ class State:
         self.ready: str | None = None
         self.metrics = Metrics()
         self.base = ""
-        self.server = StatusServer(lambda: self.live, lambda: self.ready, self.metrics)
+        self.asked: list[str] = []
+        self.busy = False
+        self.server = StatusServer(lambda: self.live, lambda: self.ready, self.metrics, self.explain)
+
+    async def explain(self, name: str) -> bytes:
+        if self.busy:
+            raise Unanswered("another question is being answered")
+        self.asked.append(name)
+        return b'{"answer": 1}'
 
 
 @pytest.fixture
@@ -73,7 +82,52 @@ async def test_a_closed_server_frees_its_port_and_may_be_closed_again(state: Sta
 
 
 async def test_a_port_that_is_taken_is_an_error_of_the_operating_system(state: State) -> None:
-    other = StatusServer(lambda: None, lambda: None, state.metrics)
+    other = StatusServer(lambda: None, lambda: None, state.metrics, state.explain)
     with pytest.raises(OSError, match="address already in use"):
         await other.start("127.0.0.1", int(state.base.rsplit(":", 1)[1]))
     await other.close()
+
+
+async def test_why_is_answered_for_one_name_that_can_be_one(state: State) -> None:
+    assert await ask(state.base, "gb200-07") == b'{"answer": 1}'
+    assert await ask(f"{state.base}/", "driver/daemon-7") == b'{"answer": 1}'
+    assert state.asked == ["gb200-07", "driver/daemon-7"]
+    for query in ("", "?name=", "?name=a&name=b", "?name=a&more=b", "?name=A_b", "?name=a/b/c", f"?name={'a' * 300}"):
+        assert (await get(f"{state.base}/why{query}"))[0] == 400
+    assert len(state.asked) == 2
+
+
+async def test_a_question_that_is_not_answered_now_says_why(state: State) -> None:
+    state.busy = True
+    assert await get(f"{state.base}/why?name=n") == (503, "another question is being answered\n")
+    with pytest.raises(Unanswered, match="answers 503: another question"):
+        await ask(state.base, "n")
+
+
+@pytest.mark.parametrize(
+    ("peer", "status"),
+    [("127.0.0.1", 200), ("127.9.9.9", 200), ("::1", 200), ("192.0.2.7", 403), ("2001:db8::7", 403), ("", 403)],
+)
+async def test_why_is_for_loopback_alone_whatever_is_listened_on(state: State, peer: str, status: int) -> None:
+    request = make_mocked_request("GET", "/why?name=n").clone(remote=peer)
+    assert (await state.server._serve_explanation(request)).status == status
+    assert state.asked == (["n"] if status == 200 else [])
+
+
+async def test_an_answer_without_an_end_is_not_read_to_it(state: State) -> None:
+    async def long(_name: str) -> bytes:
+        return b"x" * (ANSWER_MAX + 1)
+
+    server = StatusServer(lambda: None, lambda: None, state.metrics, long)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        with pytest.raises(Unanswered):
+            await ask(f"http://127.0.0.1:{port}", "n")
+    finally:
+        await server.close()
+
+
+@pytest.mark.parametrize("base", ["http://127.0.0.1:1", "no address", "ftp://127.0.0.1:1", "http://[::1", ""])
+async def test_a_controller_that_is_not_there_is_told_in_a_sentence(base: str) -> None:
+    with pytest.raises(Unanswered):
+        await ask(base, "n")

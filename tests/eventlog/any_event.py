@@ -5,7 +5,8 @@ from typing import Any, get_args
 import msgspec
 from hypothesis import strategies as st
 
-from eventlog.events import AnyEvent, Condition, DomainNode, Event, Provenance, Row
+from eventlog.event import Event, Provenance
+from eventlog.events import AnyEvent, Condition, DomainNode, Row
 
 EVENTS: tuple[type[Event], ...] = get_args(AnyEvent)
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.codec import SCHEMA_VERSION, Decoder, NewerSchema, UndecodableRecord, decode, encode, entry
-from eventlog.events import ControllerStarted, Event, IndexAssigned, NodeSeen
+from eventlog.event import Event
+from eventlog.events import ControllerStarted, IndexAssigned, NodeSeen
 from eventlog.record import GENESIS, Entry, Headers, Record, chain
 from tests.eventlog.any_event import EVENTS, any_event
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from eventlog.codec import SCHEMA_VERSION, decode, encode
-from eventlog.events import AnyEvent, Condition, DomainNode, Event, Provenance, Row
+from eventlog.event import Event, Provenance
+from eventlog.events import AnyEvent, Condition, DomainNode, Row
 from eventlog.record import Entry, Headers
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "records.md").read_text(encoding="utf-8")

@@ -87,6 +87,11 @@ class Controller:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def url(self) -> str:
+        """Where it serves operators."""
+        return f"http://127.0.0.1:{self._port}"
+
     async def unready(self) -> str:
         """Give why it says that it is not ready; empty if it is."""
         async with aiohttp.request("GET", f"http://127.0.0.1:{self._port}/readyz") as answer:

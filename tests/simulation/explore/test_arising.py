@@ -3,7 +3,8 @@
 from itertools import count
 
 from eventlog import codec
-from eventlog.events import DaemonPodGone, Event, RelistBegan
+from eventlog.event import Event
+from eventlog.events import DaemonPodGone, RelistBegan
 from eventlog.record import Record
 from kube.clock import SystemClock
 from kube.names import PODS

@@ -1,0 +1,1 @@
+"""The report: one page that shows what a log holds. What it shows is computed in pure modules, then rendered."""

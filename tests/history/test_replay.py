@@ -1,0 +1,180 @@
+"""`cliquelog replay`: what our rules would have made of a history, beside what was recorded."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.replay_command import rules_of
+from controller.rerunning import Outcome, Rules, rerun
+from controller.timeline import Until, in_time_order
+from eventlog import codec
+from eventlog.events import AnyEvent, CdcSeen, DaemonPodGone, DaemonPodSeen, DomainSeen, IndexAssigned, NodeSeen, Row
+from eventlog.memory import MemoryLog
+from tests.history.histories import NAMES, audit_log, imported, truth, watches
+from tests.history.test_import_command import CHURN, cliquelog
+
+C = "c1.0"
+
+
+async def replayed(log: MemoryLog, *changes: str, until: Until | None = None) -> Outcome:
+    return await rerun(log, rules_of("driver", changes), until or Until(), speed=None, show=[].append)
+
+
+async def recorded(*events: AnyEvent) -> MemoryLog:
+    log = MemoryLog(partitions=2)
+    for number, event in enumerate(events):
+        await log.append([codec.entry(C, event, timestamp_ms=1_000_000 + 1000 * number, controller="test")])
+    return log
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["audit", "watch"])
+async def test_under_our_rules_every_node_of_the_peers_recordings_keeps_its_index(name: str, kind: str) -> None:
+    outcome = await replayed(await imported([audit_log(name)] if kind == "audit" else watches(name)))
+    assert outcome.replayed.changed == []
+    assert len(outcome.recorded.changed) == (4 if name == CHURN else 0)
+    assert outcome.recorded.indices.keys() == outcome.replayed.indices.keys()
+    assert outcome.recorded.holdings == outcome.replayed.holdings == len(truth(name))
+    assert outcome.replayed.writes * 2 < outcome.recorded.writes
+    by_clique: dict[str, list[int]] = {}
+    for (clique, _, _), indices in outcome.replayed.indices.items():
+        by_clique.setdefault(clique, []).extend(indices)
+    assert all(sorted(indices) == list(range(18)) for indices in by_clique.values())
+
+
+async def test_a_replay_repeats_itself_and_partitions_do_not_matter() -> None:
+    log = await imported([audit_log(CHURN)])
+    one, two = await replayed(log), await replayed(log)
+    assert one == two
+    other = MemoryLog(partitions=1)
+    async for _, record in in_time_order(log, Until()):
+        event = codec.decode(record)
+        await other.append([codec.entry(record.key, event, timestamp_ms=record.timestamp_ms, controller="import")])
+    again = await replayed(other)
+    assert again.digest == one.digest
+    assert again.replayed == one.replayed
+
+
+async def test_our_own_log_replays_to_the_indices_that_it_holds() -> None:
+    nodes = [NodeSeen(name, f"u-{name}", number + 2, C, "d") for number, name in enumerate("cab")]
+    log = await recorded(
+        DomainSeen("d", 1, "team", "job", "t", "Single"),
+        nodes[0],
+        IndexAssigned("d", "c", 0, 18),
+        nodes[1],
+        nodes[2],
+        IndexAssigned("d", "a", 1, 18),
+        IndexAssigned("d", "b", 2, 18),
+    )
+    outcome = await replayed(log)
+    assert outcome.recorded.indices == outcome.replayed.indices
+    assert {member[2]: indices for member, indices in outcome.replayed.indices.items()} == {
+        "a": (1,),
+        "b": (2,),
+        "c": (0,),
+    }
+
+
+async def test_the_swap_of_1418_does_not_happen() -> None:
+    """Failure case A14: the list of pods has no addresses yet, the rows are pruned, and the daemons choose anew."""
+    a, b = Row("a", "10.0.0.1", 0), Row("b", "10.0.0.2", 1)
+    log = await recorded(
+        DomainSeen("d", 1, "team", "job", "t", "Single"),
+        DaemonPodSeen("d", "a", "driver", "pa", "pa", 2, C),
+        DaemonPodSeen("d", "b", "driver", "pb", "pb", 3, C),
+        CdcSeen("d", C, "driver", f"d.{C}", "u", 4, (a,)),
+        CdcSeen("d", C, "driver", f"d.{C}", "u", 5, (a, b)),
+        CdcSeen("d", C, "driver", f"d.{C}", "u", 6, ()),
+        CdcSeen("d", C, "driver", f"d.{C}", "u", 7, (Row("b", "10.0.0.2", 0),)),
+        CdcSeen("d", C, "driver", f"d.{C}", "u", 8, (Row("b", "10.0.0.2", 0), Row("a", "10.0.0.1", 1))),
+        DaemonPodSeen("d", "a", "driver", "pa", "pa", 9, C, "10.0.0.1"),
+        DaemonPodSeen("d", "b", "driver", "pb", "pb", 10, C, "10.0.0.2"),
+    )
+    outcome = await replayed(log)
+    assert {member[2]: indices for member, indices in outcome.recorded.indices.items()} == {"a": (0, 1), "b": (1, 0)}
+    assert {member[2]: indices for member, indices in outcome.replayed.indices.items()} == {"a": (0,), "b": (1,)}
+
+
+async def test_a_pod_that_comes_back_has_its_index_and_the_end_can_be_an_offset() -> None:
+    log = await recorded(
+        DomainSeen("d", 1, "team", "job", "t", "Single"),
+        DaemonPodSeen("d", "a", "driver", "pa", "pa", 2, C, "1"),
+        DaemonPodGone("d", "a", "pa", 3),
+        DaemonPodSeen("d", "b", "driver", "pb", "pb", 4, C, "2"),
+        DaemonPodSeen("d", "a", "driver", "pa2", "pa2", 5, C, "3"),
+    )
+    whole = await replayed(log)
+    assert {member[2]: indices for member, indices in whole.replayed.indices.items()} == {"a": (0,), "b": (1,)}
+    cut = await replayed(log, until=Until(offset=1))
+    assert (cut.records, len(cut.replayed.indices)) == (2, 1)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = f"sqlite:{tmp_path_factory.mktemp('replay') / 'log.sqlite'}"
+    assert cliquelog("import", audit_log(CHURN), "--to", place).exit_code == 0
+    return place
+
+
+def as_json(log: str, *options: str) -> dict[str, Any]:
+    done: dict[str, Any] = json.loads(cliquelog("replay", log, "--json", *options).stdout)
+    return done
+
+
+def test_the_json_form_is_documented_and_tells_each_write_as_it_would_have_been_sent(log: str) -> None:
+    done = as_json(log, "--set", "capacity=9")
+    document = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    for part in (done, done["recorded"], done["members"][0], done["what_if"], done["what_if"]["divergence"]):
+        for field in part:
+            assert f"`{field}`" in document, field
+    writes = [act for act in done["timeline"] if act["kind"] == "write"]
+    assert len(writes) == done["replayed"]["writes"]
+    assert {act["method"] for act in writes} == {"create", "patch"}
+    assert all(len({row["index"] for row in act["body"]["daemons"]}) == len(act["body"]["daemons"]) for act in writes)
+    assert {member["node"] for member in done["members"] if len(member["recorded"]) > 1} == {
+        "node-00004",
+        "node-00011",
+        "node-00020",
+        "node-00033",
+    }
+
+
+def test_a_setting_is_tried_beside_and_the_first_difference_is_named(log: str) -> None:
+    found = as_json(log, "--set", "capacity=9")["what_if"]
+    assert "gets index" in found["divergence"]["base"]["message"]
+    assert "waits: the clique has 9 indices" in found["divergence"]["changed"]["message"]
+    assert as_json(log, "--set", "capacity=19")["what_if"]["divergence"] is None
+
+
+def test_what_was_recorded_elsewhere_can_be_compared_with(log: str, tmp_path: Path) -> None:
+    other = f"sqlite:{tmp_path / 'watch.sqlite'}"
+    cliquelog("import", *watches(CHURN), "--to", other)
+    done = cliquelog("replay", other, "--summary", "--against", log)
+    assert done.exit_code == 0
+    assert "node node-00004: recorded 6, then 7; replayed " in done.stdout
+    assert "404" in done.stdout
+
+
+def test_the_timeline_has_a_line_an_act_and_stops_where_it_is_told(log: str) -> None:
+    whole = cliquelog("replay", log).stdout.splitlines()
+    cut = cliquelog("replay", log, "--until", "+5s").stdout.splitlines()
+    acts = [line for line in whole if line.startswith(" ") and "/" in line]
+    assert len(acts) == len(as_json(log)["timeline"])
+    assert 0 < len([line for line in cut if line in acts]) < len(acts)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--until", "soon"), ("--set", "capacity"), ("--set", "capacity=x"), ("--set", "nothing=1"), ("--speed", "0")],
+)
+def test_a_wrong_command_line_is_refused(log: str, options: tuple[str, ...]) -> None:
+    done = cliquelog("replay", log, *options)
+    assert done.exit_code == 2
+    assert "Error: " in done.stderr
+
+
+def test_the_rules_are_the_controllers_own_unless_they_are_set() -> None:
+    assert rules_of("default", ()) == rules_of("default", ("capacity=18",))
+    assert isinstance(rules_of("default", ("max_wait_s=5",)), Rules)
