@@ -9,15 +9,31 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench import append, effects, failover, fold, kafka, negotiate, pace, report, restart, scale, strategies
+from bench import (
+    append,
+    effects,
+    engines,
+    failover,
+    fold,
+    history,
+    kafka,
+    negotiate,
+    pace,
+    report,
+    restart,
+    scale,
+    soak,
+    strategies,
+)
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "failover", "pace", "report", "scale", "strategies")
+PARTS = (*USUAL, "engines", "failover", "history", "pace", "report", "scale", "soak", "strategies")
 LARGEST = {
+    "engines": 1_008,
     "failover": 1_008,
     "negotiate": 1_008,
     "pace": 504,
@@ -38,7 +54,9 @@ class Sizes(msgspec.Struct, frozen=True):
     seconds: float
     formation_nodes: int | None
     failover_records: int
+    soak_minutes: float
     chart: Path | None
+    history_lines: int
 
 
 @click.command()
@@ -62,6 +80,7 @@ class Sizes(msgspec.Struct, frozen=True):
     type=click.IntRange(36),
     help=f"The largest formation [{', '.join(f'{part} {nodes}' for part, nodes in LARGEST.items())}].",
 )
+@click.option("--history-lines", type=click.IntRange(100), default=1_000_000, show_default=True)
 @click.option(
     "--failover-records",
     type=click.IntRange(1),
@@ -69,6 +88,7 @@ class Sizes(msgspec.Struct, frozen=True):
     show_default=True,
     help="Records that failover lets its workers fold.",
 )
+@click.option("--soak-minutes", type=float, default=5.0, show_default=True, help="How long soak lets workers idle.")
 @click.option(
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -91,14 +111,25 @@ def main(
     seconds: float,
     formation_nodes: int | None,
     failover_records: int,
+    soak_minutes: float,
     chart: Path | None,
+    history_lines: int,
     folder: Path,
     as_json: bool,
 ) -> None:
     """Measure PARTS: append to kafka of the list are the default, the others are measured if named."""
     shape = Shape(cliques, nodes)
     sizes = Sizes(
-        shape, fold_records, restart_records, snapshot_records, seconds, formation_nodes, failover_records, chart
+        shape,
+        fold_records,
+        restart_records,
+        snapshot_records,
+        seconds,
+        formation_nodes,
+        failover_records,
+        soak_minutes,
+        chart,
+        history_lines,
     )
     machine = describe(folder)
     if not as_json:
@@ -122,6 +153,8 @@ def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
             return negotiate.measure(largest)
         case "pace":
             return pace.measure(largest, folder, sizes.chart)
+        case "history":
+            return history.measure(sizes.shape, sizes.history_lines, folder)
         case "report":
             return report.measure(largest, folder)
         case "scale":
@@ -145,6 +178,10 @@ async def _measure(part: str, folder: Path, sizes: Sizes) -> list[Table]:
             return [await restart.measure(path, sizes.snapshot_records)]
         case "kafka":
             return await kafka.measure(folder, sizes.shape, sizes.seconds, sizes.fold_records)
+        case "engines":
+            return await engines.measure(folder, sizes.formation_nodes or LARGEST[part])
+        case "soak":
+            return await soak.measure(folder, sizes.soak_minutes * 60)
         case "failover":
             return await failover.measure(folder, sizes.formation_nodes or LARGEST[part], sizes.failover_records)
         case _:

@@ -17,21 +17,20 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import islice
 from pathlib import Path
-from uuid import uuid4
 
 import aiohttp
 
-from bench.kafka import BROKER_OPTIONS, FILL_BATCH, PARTITIONS
+from bench.kafka import FILL_BATCH, PARTITIONS
+from bench.real_parts import PATIENCE_S, broker_of, cpu_seconds, new_engine, settled
 from bench.tables import Cell, Table
 from bench.workload import Shape, entries
 from controller import places
 from controller.lease import LeaseConfig
-from eventlog.kafka import KafkaPlace, KafkaSettings
+from eventlog.kafka import KafkaSettings
 from kube.names import LEASES
 from simulation.formation import Plan
-from tests.integration.broker.broker import running
 from tests.integration.controllers import Controller
-from tests.integration.engines import Engine, faust_on
+from tests.integration.engines import Engine
 from tests.integration.simulated import Simulated, simulated
 from tests.integration.waiting import eventually
 
@@ -41,20 +40,13 @@ KILLS = (False, True, False, True, False)
 COUNTS = (1, 2, 4)
 WARM_UP = 500
 POLL_S = 0.1
-PATIENCE_S = 300.0
 SESSION_S = KafkaSettings().session_ms / 1000
 LEASE = LeaseConfig("", "cliquelog-controller", "bench")
 
 
 async def measure(folder: Path, nodes: int, records: int) -> list[Table]:
     """Measure with a formation of so many nodes, and so many records for the workers to fold."""
-    async with AsyncExitStack() as stack:
-        servers = os.environ.get("CLIQUELOG_KAFKA")
-        if servers is None:
-            broker = await asyncio.to_thread(
-                stack.enter_context, running((folder / "broker").absolute(), BROKER_OPTIONS)
-            )
-            servers = broker.server
+    async with broker_of(folder) as servers:
         return [await _recovery(servers, folder, nodes), await _fold(servers, folder, records)]
 
 
@@ -69,11 +61,6 @@ async def _workers(engine: Engine, cluster: Simulated, folder: Path, count: int)
             await _figure_is(worker, "cliquelog_partitions_assigned", PARTITIONS / count)
         yield made
         await asyncio.gather(*(worker.stop() for worker in made))
-
-
-async def _engine(servers: str) -> Engine:
-    name = f"cliquelog-bench-{uuid4().hex[:12]}"
-    return await faust_on(KafkaPlace(tuple(servers.split(",")), name, f"{name}.snapshots"))
 
 
 async def _figures(worker: Controller) -> Mapping[str, float]:
@@ -102,7 +89,7 @@ async def _figure_is(worker: Controller, name: str, wanted: float) -> None:
 
 async def _recovery(servers: str, folder: Path, nodes: int) -> Table:
     plan = Plan(nodes, 18, 1, 5.0, nodes)
-    engine = await _engine(servers)
+    engine = await new_engine(servers)
     rows: list[tuple[Cell, ...]] = []
     async with simulated(plan, folder) as cluster, _workers(engine, cluster, folder, WORKERS) as workers:
         for worker in workers:
@@ -124,21 +111,7 @@ async def _recovery(servers: str, folder: Path, nodes: int) -> Table:
 async def _form(cluster: Simulated) -> None:
     world = cluster.world
     await world.formation.join(world.formation.create_domain())
-    await _settled(cluster)
-
-
-async def _settled(cluster: Simulated) -> None:
-    """Wait until each row is Ready with its daemon's address."""
-
-    async def look() -> int:
-        addresses = cluster.addresses()
-        return sum(
-            row["status"] == "Ready" and row["ipAddress"] == addresses.get(str(row["nodeName"]))
-            for rows in cluster.rows().values()
-            for row in rows
-        )
-
-    await eventually(look, lambda rows: rows == cluster.world.plan.nodes, "all rows are Ready", PATIENCE_S)
+    await settled(cluster)
 
 
 async def _killed(cluster: Simulated, workers: Sequence[Controller], *, observer: bool) -> tuple[Cell, ...]:
@@ -161,7 +134,7 @@ async def _killed(cluster: Simulated, workers: Sequence[Controller], *, observer
         if time.monotonic() - began > PATIENCE_S:
             raise TimeoutError(f"{len(touched) - len(shown)} cliques were not served within {PATIENCE_S:.0f} s")
     await victim.start()
-    await _settled(cluster)
+    await settled(cluster)
     last = max(shown.values())
     name = "the observer" if observer else "another worker"
     return name, min(shown.values()), last, last - SESSION_S, last - LEASE.duration_s if observer else "-"
@@ -180,7 +153,7 @@ async def _fold(servers: str, folder: Path, records: int) -> Table:
 
 
 async def _folded(servers: str, folder: Path, count: int, records: int) -> tuple[Cell, ...]:
-    engine = await _engine(servers)
+    engine = await new_engine(servers)
     supply = entries(Shape(280, 18), records + WARM_UP)
     log, _ = await places.open_for_writing(engine.place, None)
     try:
@@ -194,7 +167,7 @@ async def _folded(servers: str, folder: Path, count: int, records: int) -> tuple
                     worker.freeze()
                 while batch := list(islice(supply, FILL_BATCH)):
                     await log.append(batch)
-                busy = _cpu_seconds(workers)
+                busy = cpu_seconds(workers)
                 began = time.monotonic()
                 for worker in workers:
                     worker.thaw()
@@ -202,7 +175,7 @@ async def _folded(servers: str, folder: Path, count: int, records: int) -> tuple
                     lambda: _folds(workers), lambda folds: folds >= base + records, "all is folded", PATIENCE_S
                 )
                 took = time.monotonic() - began
-                busy = _cpu_seconds(workers) - busy
+                busy = cpu_seconds(workers) - busy
     finally:
         await log.close()
     pace = records / took
@@ -226,12 +199,3 @@ async def _quiet(workers: Sequence[Controller]) -> float:
         before = now
         await asyncio.sleep(20 * POLL_S)
     return now
-
-
-def _cpu_seconds(workers: Sequence[Controller]) -> float:
-    """Give the CPU time that the processes have taken, user and system."""
-    ticks = 0
-    for worker in workers:
-        fields = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")

@@ -5,39 +5,31 @@ and the client share its cores. One broker means one replica: what replication c
 """
 
 import asyncio
-import os
 import statistics
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from itertools import islice
 from pathlib import Path
 from uuid import uuid4
 
 from bench.append import COLUMNS, SETTINGS, setting
+from bench.real_parts import broker_of
 from bench.restart import new_consumer
 from bench.tables import Cell, Table
 from bench.workload import Shape, entries
 from eventlog.kafka import KafkaLog, KafkaPlace, KafkaSettings, KafkaSnapshots
 from eventlog.partitioner import partition_for
-from tests.integration.broker.broker import running
 from tests.integration.broker.logs import Strangers, make_log
 
 PARTITIONS = 24
-BROKER_OPTIONS = ("-Xmx1g",)
 READ_LIMIT = 2_000
 FILL_BATCH = 2_000
 
 
 async def measure(folder: Path, shape: Shape, seconds: float, records: int) -> list[Table]:
     """Measure on a fresh log; `records` is how many are restored."""
-    async with AsyncExitStack() as stack:
-        servers = os.environ.get("CLIQUELOG_KAFKA")
-        if servers is None:
-            broker = await asyncio.to_thread(
-                stack.enter_context, running((folder / "broker").absolute(), BROKER_OPTIONS)
-            )
-            servers = broker.server
+    async with broker_of(folder) as servers:
         appends = [await _appends(servers, shape, seconds, linger_ms) for linger_ms in (0, 5)]
         return [*appends, await _delays(servers, seconds), await _restore(servers, shape, records)]
 
