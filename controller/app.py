@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 from collections.abc import Mapping
+from typing import NoReturn
 
 from structlog.typing import FilteringBoundLogger
 
@@ -23,6 +24,7 @@ from controller.engine import Engine
 from controller.exits import CONFIGURATION, Failure
 from controller.http import StatusServer
 from controller.lease import Elector
+from controller.live_reads import look_after_taken_names
 from controller.live_why import LiveWhy
 from controller.metrics import Metrics
 from controller.observer import Observer
@@ -55,6 +57,7 @@ class Controller:
         self._config = config
         self._log = log
         self._snapshots = snapshots
+        self._client = client
         self._clock = clock
         self._logger = logger
         self._metrics = Metrics()
@@ -85,7 +88,7 @@ class Controller:
         if self._config.group is not None:
             return self._make_faust_engine(self._config.group)
 
-        return EmbeddedEngine(self._log, self._consumer, self._observer.observe, self._clock, self._logger)
+        return EmbeddedEngine(self._log, self._consumer, self._observer, self._clock, self._logger)
 
     def _want(self, owner: str, effects: Mapping[Target, AnyEffect], position: str) -> None:
         self._applier.replace(owner, effects, position)
@@ -174,12 +177,19 @@ class Controller:
         started = ControllerStarted(self._config.identity, self._config.version, self._config.shown())
         await self._appender.append([(CONTROLLER_PREFIX + self._config.identity, started)])
         group.create_task(self._applier.run(), name="applier")
+        group.create_task(self._look_after_taken_names(), name="names")
         if self._engine.is_shared:
             await self._lead(group)
         self._observer.seed(await self._engine.known())
         await self._observer.watch(group)
         await self._engine.view_complete(self._observer.ends)
         self._observer.look_after(group)
+
+    async def _look_after_taken_names(self) -> NoReturn:
+        engine = self._engine
+        await look_after_taken_names(
+            engine.taken_names, engine.observe, self._client, self._clock, self._logger, self._config.recheck_s
+        )
 
     async def _lead(self, group: asyncio.TaskGroup) -> None:
         if self._elector is not None:

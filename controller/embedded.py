@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from structlog.typing import FilteringBoundLogger
 
 from controller.engine import MakeConsumer
-from controller.live_reads import Observe
+from controller.observer import Observer
 from eventlog.log import EventLog
 from kube.clock import Clock
 from projections.fold import Aggregate
@@ -21,15 +21,16 @@ class EmbeddedEngine:
     is_shared = False
 
     def __init__(
-        self, log: EventLog, make: MakeConsumer, observe: Observe, clock: Clock, logger: FilteringBoundLogger
+        self, log: EventLog, make: MakeConsumer, observer: Observer, clock: Clock, logger: FilteringBoundLogger
     ) -> None:
-        """`observe` is the observer's: it is in this process."""
+        """`observer` is the one of this process: it knows all partitions too."""
         self._consumers = [make(partition, log) for partition in range(log.partitions)]
         self._clock = clock
         self._logger = logger
         self._began = 0.0
         self._acting = asyncio.Event()
-        self.observe = observe
+        self.observe = observer.observe
+        self.taken_names = observer.taken_names
 
     def may_send(self) -> bool:
         """Say yes: who may not lead any more ends."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from controller.consumer import PartitionConsumer, Source
 from controller.live_reads import Observe
+from eventlog.events import ClaimTemplateSeen
 from projections.fold import Aggregate
 
 MakeConsumer = Callable[[int, Source], PartitionConsumer]
@@ -27,6 +28,9 @@ class Engine(Protocol):
     @property
     def observe(self) -> Observe:
         """Appends what a live read showed, on behalf of an aggregate of this engine."""
+
+    def taken_names(self) -> Iterable[ClaimTemplateSeen]:
+        """Give the claim templates of others that stand in the way of a domain that this engine acts for."""
 
     def may_send(self) -> bool:
         """Say whether this process may write to the cluster now, whatever its consumers want."""

@@ -30,13 +30,14 @@ from controller.metrics import Metrics
 from controller.normaliser import Normaliser
 from controller.seeding import observed
 from controller.stall import Patience, StallDetector
-from eventlog.events import ViewCompleted
+from eventlog.events import ClaimTemplateSeen, ViewCompleted
 from eventlog.kafka import KafkaLog
 from eventlog.kafka.worker import GroupWorker, Listener
 from eventlog.log import EventLog, LogUnavailable
 from eventlog.partitioner import partition_for
 from eventlog.record import Record
 from kube.clock import Clock
+from projections.domain import DomainState
 from projections.effects import Target
 from projections.fold import VIEW_PREFIX, Aggregate
 from projections.visibility import ViewState
@@ -252,6 +253,17 @@ class FaustEngine:
         events = LiveReads(normaliser, self._logger).events(target, raw)
         if events:
             await self._appender.append(events)
+
+    def taken_names(self) -> Iterable[ClaimTemplateSeen]:
+        """Give those in the way of the domains in partitions that this process acts on."""
+        states = [
+            state
+            for partition in sorted(self._live)
+            if self._may_act(partition, self._held[partition])
+            for state in self._held[partition].aggregates.values()
+            if isinstance(state, DomainState)
+        ]
+        return [seen for state in states for seen in state.templates if not seen.owned]
 
     def count_rows(self) -> Counter[str]:
         """Count the rows of the partitions that are restored."""

@@ -14,11 +14,12 @@ from controller.appender import Appender
 from controller.config import RunConfig
 from controller.doubts import settle_doubts
 from controller.ingest import Ingest
-from controller.live_reads import Observe, look_after_taken_names
+from controller.live_reads import Observe
 from controller.metrics import Metrics
 from controller.normaliser import Normaliser
 from controller.seeding import observed
 from controller.views import Views
+from eventlog.events import ClaimTemplateSeen
 from kube.client import KubeClient, Selector
 from kube.clock import Clock
 from kube.reflector import Gap as ReflectorGap
@@ -58,6 +59,10 @@ class Observer:
         """Gives live reads to the log, for all aggregates that they concern."""
         return self._ingest.observe
 
+    def taken_names(self) -> Iterable[ClaimTemplateSeen]:
+        """Give the claim templates of others that stand in a domain's way."""
+        return self._normaliser.taken_names()
+
     @property
     def ends(self) -> Mapping[int, int]:
         """By partition: the offset after the last record that was observed."""
@@ -80,13 +85,8 @@ class Observer:
                 await self._ingest.completed(selector.resource.plural)
 
     def look_after(self, group: asyncio.TaskGroup) -> None:
-        """Begin to look, now and then, after what no watch tells."""
-        every_s = self._config.recheck_s
-        names = look_after_taken_names(
-            self._normaliser.taken_names, self.observe, self._client, self._clock, self._logger, every_s
-        )
-        group.create_task(names, name="names")
-        doubts = settle_doubts(self._normaliser.unproven, self._reflectors, self._clock, every_s)
+        """Begin to list anew, now and then, what is in doubt."""
+        doubts = settle_doubts(self._normaliser.unproven, self._reflectors, self._clock, self._config.recheck_s)
         group.create_task(doubts, name="doubts")
 
     def missing(self) -> list[str]:

@@ -63,6 +63,16 @@ class _Open:
         self.first_version: int | None = None
         self.end_version: int | None = None
 
+    def go_on(self, version: int | None, reason: str, *, decided: bool, shown: bool) -> None:
+        """Go on across a change, which shows the CDC of `version` if it is not None."""
+        if decided:
+            self.released = None  # It was given again before its row was taken out.
+        if version is not None:
+            if reason:
+                self.inferred.append(f"across: {reason}")
+            if not shown and self.first_version is not None and self.end_version is None:
+                self.end_version = version
+
     def shown(self, version: int) -> None:
         self.first_version = self.first_version or version
         self.end_version = None
@@ -133,10 +143,7 @@ class Holdings:
                 one.inferred.append(f"its end: {reason}")
             yield _holding(*place, pair, one, moment)
         for pair, one in is_open.items():
-            if reason and version is not None:
-                one.inferred.append(f"across: {reason}")
-            if pair not in shown and one.first_version is not None and one.end_version is None:
-                one.end_version = version
+            one.go_on(version, reason, decided=pair in decided, shown=pair in shown)
         for pair in sorted((decided | shown) - is_open.keys()):
             is_open[pair] = _Open(_moment(change, _begin_cause(change)), reason)
         for pair in shown:

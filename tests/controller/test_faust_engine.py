@@ -18,6 +18,7 @@ from eventlog import codec
 from eventlog.events import (
     AnyEvent,
     CdcSeen,
+    ClaimTemplateGone,
     ControllerStarted,
     DaemonSetSeen,
     DomainSeen,
@@ -333,6 +334,23 @@ async def test_a_live_read_is_recorded_for_the_aggregate_that_asked_and_for_none
         before = await rig.events(0)
         await rig.engine.observe(clique, target, msgspec.json.encode(make.cdc("cdc-1", 102, "dom", clique, [])))
         assert await rig.events(0) == before
+
+
+async def test_a_name_that_somebody_else_has_taken_is_looked_after_by_whoever_has_the_domain() -> None:
+    rig = Rig()
+    domain = next(name for name in ("d0", "d1", "d2", "d3") if partition_for(name, PARTITIONS) == 0)
+    target = Target("resourceclaimtemplates", "team", "taken")
+    taken = {"metadata": {"name": "taken", "namespace": "team", "uid": "t-1", "resourceVersion": "7"}}
+    await rig.append((domain, DomainSeen(domain, 1, "team", "job", "taken", "Single")))
+    await rig.mark()
+    async with rig.running():
+        rig.engine.assigned(frozenset({0}))
+        await eventually(lambda: rig.engine.waits_for() is None)
+        await rig.engine.observe(domain, target, msgspec.json.encode(taken))
+        await eventually(lambda: [seen.uid for seen in rig.engine.taken_names()] == ["t-1"])
+        await rig.engine.observe(domain, target, None)
+        await eventually(lambda: rig.engine.taken_names() == [])
+        assert ClaimTemplateGone in [type(event) for event in await rig.events(0)]
 
 
 async def test_another_group_on_the_log_is_warned_of_once() -> None:

@@ -24,6 +24,7 @@ from controller.engine import Engine
 from controller.faust_engine import FaustEngine
 from controller.metrics import Metrics
 from eventlog import codec
+from eventlog.events import ClaimTemplateSeen
 from eventlog.kafka import KafkaPlace, KafkaSnapshots
 from eventlog.log import EventLog, SnapshotStore
 from eventlog.record import Entry
@@ -93,7 +94,7 @@ class Parts:
         return engine
 
     def embedded(self) -> EmbeddedEngine:
-        engine = EmbeddedEngine(self.log, self.make, nobody, self.clock, self.logger)
+        engine = EmbeddedEngine(self.log, self.make, NoObserver(), self.clock, self.logger)
         self.consumers = dict(enumerate(engine._consumers))
         return engine
 
@@ -107,8 +108,14 @@ class Parts:
         return digest([self.consumers[partition]._fold for partition in sorted(self.consumers)])
 
 
-async def nobody(_owner: str, _target: Target, _raw: bytes | None) -> None:
-    raise AssertionError("nothing is written here, so nothing is in doubt")
+class NoObserver:
+    """Nothing is written here, so nothing is in doubt."""
+
+    async def observe(self, _owner: str, _target: Target, _raw: bytes | None) -> None:
+        raise AssertionError("nobody reads anything")
+
+    def taken_names(self) -> list[ClaimTemplateSeen]:
+        return []
 
 
 class Outcome(msgspec.Struct):

@@ -290,7 +290,7 @@ try {
   await Promise.all([library, ...charts]);
   document.querySelector("main").setAttribute("aria-busy", "false");
 } catch (error) {
-  el("trouble").textContent = `The charts and the records cannot be shown: ${error.message}. A browser of 2023 or later can unpack them.`;
+  el("trouble").textContent = `The charts and the records cannot be shown: ${error.message}. A browser of mid-2023 or later can unpack them.`;
   el("trouble").hidden = false;
   throw error;
 }

@@ -59,10 +59,13 @@ def seek(consumer: AIOKafkaConsumer, topic: str, partition: int, offset: int) ->
 
 async def commit(consumer: AIOKafkaConsumer, topic: str, offsets: dict[int, int]) -> bool:
     """Commit these offsets by partition; say whether the brokers took them. In a rebalance they do not."""
-    places = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
     assigned = consumer.assignment()
+    places = {TopicPartition(topic, partition): OffsetAndMetadata(at, "") for partition, at in offsets.items()}
+    ours = {place: at for place, at in places.items() if place in assigned}
+    if not ours:
+        return False
     try:
-        await consumer.commit({place: OffsetAndMetadata(at, "") for place, at in places.items() if place in assigned})
+        await consumer.commit(ours)
     except KafkaError:
         return False
     return True
