@@ -15,6 +15,7 @@ from bench import (
     engines,
     failover,
     fold,
+    history,
     kafka,
     negotiate,
     pace,
@@ -30,7 +31,7 @@ from bench.workload import Shape
 from controller.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
-PARTS = (*USUAL, "engines", "failover", "pace", "report", "scale", "soak", "strategies")
+PARTS = (*USUAL, "engines", "failover", "history", "pace", "report", "scale", "soak", "strategies")
 LARGEST = {
     "engines": 1_008,
     "failover": 1_008,
@@ -55,6 +56,7 @@ class Sizes(msgspec.Struct, frozen=True):
     failover_records: int
     soak_minutes: float
     chart: Path | None
+    history_lines: int
 
 
 @click.command()
@@ -78,6 +80,7 @@ class Sizes(msgspec.Struct, frozen=True):
     type=click.IntRange(36),
     help=f"The largest formation [{', '.join(f'{part} {nodes}' for part, nodes in LARGEST.items())}].",
 )
+@click.option("--history-lines", type=click.IntRange(100), default=1_000_000, show_default=True)
 @click.option(
     "--failover-records",
     type=click.IntRange(1),
@@ -110,6 +113,7 @@ def main(
     failover_records: int,
     soak_minutes: float,
     chart: Path | None,
+    history_lines: int,
     folder: Path,
     as_json: bool,
 ) -> None:
@@ -125,6 +129,7 @@ def main(
         failover_records,
         soak_minutes,
         chart,
+        history_lines,
     )
     machine = describe(folder)
     if not as_json:
@@ -148,6 +153,8 @@ def _tables(part: str, folder: Path, sizes: Sizes) -> Iterable[Table]:
             return negotiate.measure(largest)
         case "pace":
             return pace.measure(largest, folder, sizes.chart)
+        case "history":
+            return history.measure(sizes.shape, sizes.history_lines, folder)
         case "report":
             return report.measure(largest, folder)
         case "scale":

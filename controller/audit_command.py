@@ -12,6 +12,7 @@ from controller import audit_index, exits, moments, places
 from controller.audit_report import as_csv, document, show
 from controller.auditing import Audit, Filters
 from controller.auditing import audit as examine
+from controller.collecting import collect_rarely
 from controller.options import kafka_config
 
 
@@ -62,6 +63,7 @@ def audit(
         raise click.UsageError("--json and --csv exclude each other")
     if at and between:
         raise click.UsageError("--at and --between exclude each other")
+    collect_rarely()
     whole = asyncio.run(_audit(log, kafka_config, use_index=use_index))
     try:
         first, last = (at, at) if at else between or (None, None)

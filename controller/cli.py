@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from controller.audit_command import audit
+from controller.completion_command import completion
 from controller.copy_command import copy_log
 from controller.exits import explain
 from controller.import_command import import_
@@ -51,6 +52,7 @@ def main() -> None:
 
 
 main.add_command(audit)
+main.add_command(completion)
 main.add_command(copy_log)
 main.add_command(import_)
 main.add_command(record)

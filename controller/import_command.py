@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from controller import exits, places
+from controller.collecting import collect_rarely
 from controller.exits import Failure
 from controller.importing import importer, inputs
 from controller.importing.formats import FormatName
@@ -66,6 +67,7 @@ def import_(
       cliquelog import cliques.json pods.json domains.json --to sqlite:incident.sqlite
       cliquelog audit sqlite:incident.sqlite
     """
+    collect_rarely()
     options = importer.Options(FormatName(format_name) if format_name else None, round(skew_s * 1000), strict)
     imported = asyncio.run(_import(inputs, to, options, kafka_config))
     if as_json:
@@ -95,7 +97,8 @@ async def _refuse_used(log: EventLog, to: str) -> None:
     ends = [await log.end_offset(partition) for partition in range(log.partitions)]
     if any(ends):
         raise Failure(
-            f"{to} holds records already, and a history is imported into an empty log; name another", exits.LOG
+            f"{to} holds records already, and a history is imported into an empty log; name another, or remove it",
+            exits.LOG,
         )
 
 

@@ -184,7 +184,7 @@ def read(found: objects.KubeObject) -> Seen | None:
         case objects.ComputeDomainClique():
             seen = cdc(found)
         case objects.ComputeDomain():
-            return domain(found)
+            return domain(found) if is_domain(found.metadata.uid) else None
         case objects.DaemonSet():
             seen = daemon_set(found)
         case _:
@@ -195,7 +195,7 @@ def read(found: objects.KubeObject) -> Seen | None:
 def is_of_a_domain(found: objects.KubeObject) -> bool:
     """Say whether `read` gives anything for the object; cheaper where what it gives is not needed."""
     if isinstance(found, objects.ComputeDomain):
-        return True
+        return is_domain(found.metadata.uid)
     if isinstance(found, objects.ComputeDomainClique):
         return read(found) is not None
     return is_domain(found.metadata.labels.get(DOMAIN_LABEL, ""))

@@ -11,6 +11,7 @@ import msgspec
 from rich.console import Console
 
 from controller import moments, places, replay_report
+from controller.collecting import collect_rarely
 from controller.options import Label, Seconds, kafka_config
 from controller.pacing import Pace
 from controller.replay_report import DivergenceLine, WhatIf, act_line, course_line
@@ -72,6 +73,7 @@ def replay(
       cliquelog replay sqlite:incident.sqlite --until +90s --speed 10
       cliquelog replay sqlite:incident.sqlite --summary --set capacity=9
     """
+    collect_rarely()
     asyncio.run(_replay(Job(log, until, speed, changes, against, namespace, kafka_config, summary, as_json)))
 
 

@@ -10,7 +10,6 @@ import click
 from controller import exits, places
 from controller.options import kafka_config
 from controller.reporting.model import Page
-from controller.reporting.page import library, render
 from controller.reporting.reading import read
 
 
@@ -36,6 +35,8 @@ def report(log: str, output: Path, kafka_config: Path | None) -> None:
       cliquelog report sqlite:/var/lib/cliquelog/log.sqlite -o today.html
     """
     page = asyncio.run(_read(log, kafka_config))
+    from controller.reporting.page import library, render  # noqa: PLC0415 - HTML and charts are for this command alone
+
     content = render(page, library())
     try:
         _replace(output, content)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import random
 import secrets
 import signal
@@ -17,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from controller import logs, places
 from controller.app import Controller
+from controller.collecting import collect_rarely
 from controller.config import GroupConfig, RunConfig
 from controller.ending import cut_off_after
 from controller.exits import CONFIGURATION, Failure
@@ -28,9 +28,6 @@ from eventlog.record import Position
 from kube.clock import SystemClock
 from kube.transport import connect
 from projections.settings import Settings
-
-COLLECT_AFTER = (20_000, 10, 10)
-"""How many objects that are made and not freed bring a collection of the young, and how many such one of the older."""
 
 
 @click.command()
@@ -164,10 +161,7 @@ def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the opt
     """
     _check_engine(log, options)
     logs.configure(options["log_level"], console=sys.stderr.isatty(), stream=sys.stderr)
-    # A formation makes objects by the hundred thousand that stay, and hardly a cycle. The interpreter's own setting
-    # walks them again and again, and all that was imported with them: up to 90 ms at a time.
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    collect_rarely()
     asyncio.run(_run(config_from(log, options), options["kubeconfig"], options["context"]))
 
 

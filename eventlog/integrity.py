@@ -5,7 +5,7 @@ each with the headers of its event and in the partition of its key. The head of 
 same head on another day, or in a copy on another engine, proves that nothing before it was changed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,9 @@ from eventlog.record import GENESIS, Entry, Record, chain, refusal
 
 MAX_FINDINGS = 100
 """Findings that a report names; the others are only counted, so that a ruined log gives a readable report."""
+
+PRINT_BYTES = 3
+"""Bytes of a head that are kept for each record, to tell later which one was changed."""
 
 _LIMIT = 2_000
 
@@ -38,7 +41,9 @@ class PartitionReport(msgspec.Struct, frozen=True):
     """What a partition holds: `records` from offset `beginning` up to `next_offset`, and the chain's `head` after them.
 
     `findings` are the first `MAX_FINDINGS` of `findings_count`. The head starts at `beginning`: where the oldest
-    records are gone, it can only be compared with one that began at the same offset.
+    records are gone, it can only be compared with one that began at the same offset. `prints` has the first
+    `PRINT_BYTES` of the head after each record; `noted_head` is the head after as many records as were asked about,
+    None if there are fewer.
     """
 
     partition: int
@@ -48,20 +53,28 @@ class PartitionReport(msgspec.Struct, frozen=True):
     head: bytes
     findings: Sequence[Finding]
     findings_count: int
+    prints: bytes
+    noted_head: bytes | None
 
 
-async def check(log: EventLog, *, dense: bool) -> Sequence[PartitionReport]:
+async def check(log: EventLog, noted: Mapping[int, int], *, dense: bool) -> Sequence[PartitionReport]:
     """Read the whole log, up to the ends that it has now, and report on each partition.
 
+    `noted` gives, by partition, the number of records whose head is asked for (`eventlog.heads`); 0 if it is not there.
     `dense` says whether the engine gives offsets without gaps: SQLite and memory do, Kafka does not.
     """
-    return [await check_partition(log, partition, dense=dense) for partition in range(log.partitions)]
+    return [
+        await check_partition(log, partition, noted.get(partition, 0), dense=dense)
+        for partition in range(log.partitions)
+    ]
 
 
-async def check_partition(log: EventLog, partition: int, *, dense: bool) -> PartitionReport:
+async def check_partition(log: EventLog, partition: int, noted: int, *, dense: bool) -> PartitionReport:
     """Read one partition up to the end that it has now, and report on it."""
     beginning = await log.beginning_offset(partition)
     next_offset, records, head = beginning, 0, GENESIS
+    prints = bytearray()
+    noted_head = GENESIS if noted == 0 else None
     findings: list[Finding] = []
     count = 0
     async for batch in batches(log, partition, beginning, await log.end_offset(partition), limit=_LIMIT):
@@ -73,7 +86,10 @@ async def check_partition(log: EventLog, partition: int, *, dense: bool) -> Part
             head = chain(head, record)
             next_offset = record.offset + 1
             records += 1
-    return PartitionReport(partition, beginning, next_offset, records, head, findings, count)
+            prints += head[:PRINT_BYTES]
+            if records == noted:
+                noted_head = head
+    return PartitionReport(partition, beginning, next_offset, records, head, findings, count, bytes(prints), noted_head)
 
 
 def _findings(record: Record, expected: int, partitions: int, *, dense: bool) -> Iterator[Finding]:

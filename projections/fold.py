@@ -58,7 +58,7 @@ _CLIQUE: Mapping[type, Callable[[CliqueState, Any], CliqueState]] = {
 
 def is_clique(key: str) -> bool:
     """Say whether the key is a clique ID."""
-    return "." in key and "/" not in key
+    return "." in key and "/" not in key and "\0" not in key
 
 
 def is_domain(key: str) -> bool:

@@ -6,6 +6,7 @@ Each gives the violations that it finds, one sentence each, naming domain, node 
 from collections.abc import Iterator
 
 from eventlog.events import Row
+from eventlog.record import Position
 from projections.clique import CliqueState, Holding, Membership, is_member, labelled
 from projections.effects import WriteCdc
 from projections.index import apply_decision, propose
@@ -107,3 +108,40 @@ def proposals_settle(state: CliqueState, settings: Settings) -> list[str]:
     for decision in propose(state, settings):
         state = apply_decision(state, decision)
     return [f"still proposed: {decision}" for decision in propose(state, settings)]
+
+
+class WritesGoForward:
+    """Follows the CDCs of a log: no write may be computed from an earlier place in it than the write before (rule 8).
+
+    A CDC names the place of the last write of ours. One that lies behind the record which shows it is of another log
+    (somebody started with a new one), and says nothing.
+    """
+
+    def __init__(self) -> None:
+        """Know of no write."""
+        self._named: dict[str, Position] = {}
+
+    def take(self, position: Position, before: CliqueState, after: CliqueState) -> list[str]:
+        """Check the CDCs that the record at `position` showed."""
+        return list(self._take(position, before, after)) if before.domains is not after.domains else []
+
+    def _take(self, position: Position, before: CliqueState, after: CliqueState) -> Iterator[str]:
+        for domain, membership in sorted(after.domains.items()):
+            cdc, old = membership.cdc, before.domains.get(domain)
+            if cdc is None or (old is not None and old.cdc is cdc):
+                continue
+            named, last = _place(cdc.position), self._named.pop(cdc.uid, None)
+            if named is None or named.partition != position.partition or named.offset >= position.offset:
+                continue
+            self._named[cdc.uid] = named
+            if last is not None and named < last:
+                yield f"{cdc.name}: a write computed at {named} came after one computed at {last}"
+
+
+def _place(text: str) -> Position | None:
+    """Read `<partition>/<offset>`; None for what is no place, since anybody can write the annotation."""
+    partition, _, offset = text.partition("/")
+    parts = (partition, offset)
+    if not all(part.isascii() and part.isdecimal() and len(part) < 20 for part in parts):
+        return None
+    return Position(int(partition), int(offset))

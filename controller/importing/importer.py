@@ -93,6 +93,11 @@ class Reading:
         """Whether the lines state their times."""
         return self._format is not None and self._format.timed
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the input has an order of its own."""
+        return self.report.format is FormatName.CAPTURE
+
     def told(self) -> Iterator[Told]:
         """Give what the input tells. Raises UnfitInput for a line that is not understood, if the import is strict."""
         if self._format is None:

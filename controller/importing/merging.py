@@ -20,9 +20,16 @@ SKEW_MS = 5000
 
 
 class Source(Protocol):
-    """An input whose lines state their times, roughly in order; `first_ms` is that of its first one."""
+    """An input whose lines state their times, roughly in order; `first_ms` is that of its first one.
+
+    Where the order is its own (`in_order`), nothing in it is to be moved.
+    """
 
     first_ms: int
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order is its own."""
 
     def told(self) -> Iterator[Told]:
         """Open it, and give what it tells."""
@@ -30,9 +37,12 @@ class Source(Protocol):
 
 def merged(timed: Sequence[Source], untimed: Sequence[Iterable[Told]], skew_ms: int) -> Iterator[Told]:
     """Give what the inputs tell in one order; the `untimed` ones are dated as far as their objects mention times."""
+    if len(timed) == 1 and timed[0].in_order and not untimed:
+        yield from timed[0].told()
+        return
     dated = _dated(heapq.merge(*(_risen(one) for one in untimed), key=lambda pair: pair[0]))
     one_by_one = _opened_in_turn(timed, skew_ms)
-    return _settled(heapq.merge(one_by_one, dated, key=lambda told: told.time_ms), skew_ms)
+    yield from _settled(heapq.merge(one_by_one, dated, key=lambda told: told.time_ms), skew_ms)
 
 
 def _opened_in_turn(sources: Sequence[Source], skew_ms: int) -> Iterator[Told]:

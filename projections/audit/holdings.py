@@ -39,7 +39,8 @@ class Holding(msgspec.Struct, frozen=True):
     """A node's hold on an index; `end` is None while it lasts.
 
     `first_version` is the resourceVersion of the CDC that first showed it, `end_version` of the one that no longer did;
-    None if none did, or it is shown still. `inferred` holds the reasons why it is not all observed.
+    None if none did, or it is shown still. `inferred` holds the reasons why it is not all observed. `decided`: a
+    decision of ours gave it, whatever rows were seen.
     """
 
     clique: str
@@ -51,6 +52,7 @@ class Holding(msgspec.Struct, frozen=True):
     first_version: int | None
     end_version: int | None
     inferred: tuple[str, ...]
+    decided: bool
 
 
 class _Open:
@@ -60,8 +62,19 @@ class _Open:
         self.begin = begin
         self.inferred = [f"its begin: {inferred}"] if inferred else []
         self.released: Moment | None = None
+        self.decided = False
         self.first_version: int | None = None
         self.end_version: int | None = None
+
+    def go_on(self, version: int | None, reason: str, *, decided: bool, shown: bool) -> None:
+        """Go on across a change, which shows the CDC of `version` if it is not None."""
+        if decided:
+            self.released = None  # It was given again before its row was taken out.
+        if version is not None:
+            if reason:
+                self.inferred.append(f"across: {reason}")
+            if not shown and self.first_version is not None and self.end_version is None:
+                self.end_version = version
 
     def shown(self, version: int) -> None:
         self.first_version = self.first_version or version
@@ -133,12 +146,11 @@ class Holdings:
                 one.inferred.append(f"its end: {reason}")
             yield _holding(*place, pair, one, moment)
         for pair, one in is_open.items():
-            if reason and version is not None:
-                one.inferred.append(f"across: {reason}")
-            if pair not in shown and one.first_version is not None and one.end_version is None:
-                one.end_version = version
+            one.go_on(version, reason, decided=pair in decided, shown=pair in shown)
         for pair in sorted((decided | shown) - is_open.keys()):
             is_open[pair] = _Open(_moment(change, _begin_cause(change)), reason)
+        for pair in decided:
+            is_open[pair].decided = True
         for pair in shown:
             is_open[pair].shown(new.cdc_version)
 
@@ -181,4 +193,4 @@ def _holding(clique: str, domain: str, pair: Pair, one: _Open, end: Moment | Non
     # The same reason may hold at many changes; a reader needs it once.
     inferred = tuple(dict.fromkeys(one.inferred))
     version = one.end_version if end is not None else None
-    return Holding(clique, domain, node, index, one.begin, end, one.first_version, version, inferred)
+    return Holding(clique, domain, node, index, one.begin, end, one.first_version, version, inferred, one.decided)

@@ -84,7 +84,7 @@ def test_whatever_of_the_source_is_there_already_the_copy_is_the_source(found: l
         assert await contents(target) == await contents(source)
         assert (result.records, result.there_already) == (len(found), sum(map(len, began)))
         assert result.differences == ()
-        reports = await check(source, dense=True)
+        reports = await check(source, {}, dense=True)
         assert [(one.records, one.head) for one in result.partitions] == [
             (report.records, report.head.hex()) for report in reports
         ]

@@ -12,12 +12,13 @@ from click.testing import CliRunner, Result
 from controller import exits, verify
 from controller.cli import main
 from eventlog import codec
-from eventlog.events import AnyEvent, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
+from eventlog.events import AnyEvent, CdcSeen, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
 from eventlog.partitioner import partition_for
-from eventlog.record import Entry, Headers
+from eventlog.record import Entry, Headers, Record
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
 from projections.clique import CliqueState
-from projections.partition import PartitionFold
+from projections.partition import Folded, PartitionFold
+from projections.visibility import ControllerState
 
 CLIQUE = "4d1f3a9e-8a64-4d0a-9f0e-1c35f0c6b001.7"
 PARTITIONS = 3
@@ -234,3 +235,116 @@ def test_a_place_without_a_scheme_is_one_sentence(path: Path) -> None:
     result = CliRunner().invoke(main, ["verify", str(path)])
     assert result.exit_code == exits.LOG
     assert "write sqlite:PATH" in sentence(result)
+
+
+def test_heads_that_were_noted_tell_later_which_record_was_changed(path: Path, tmp_path: Path) -> None:
+    write(path)
+    note = tmp_path / "heads.json"
+    assert run(path, "--note", str(note)).exit_code == 0
+    assert run(path, "--against", str(note)).exit_code == 0
+    change_a_node_in_the_middle(path)
+    result = run(path, "--against", str(note), "--json")
+    assert result.exit_code == exits.FOUND
+    (finding,) = json.loads(result.output)["integrity"]
+    assert finding.startswith(f"{PARTITION}/6 changed-since: this record is not the one that was noted here")
+
+
+def test_heads_that_were_noted_tell_later_that_records_are_missing_at_the_end(path: Path, tmp_path: Path) -> None:
+    write(path)
+    note = tmp_path / "heads.json"
+    run(path, "--note", str(note))
+    change(path, "DELETE FROM record WHERE position = (SELECT max(position) FROM record)")
+    result = run(path, "--against", str(note), "--json")
+    assert result.exit_code == exits.FOUND
+    assert f"{PARTITION}/11 missing-since: the log ends here, and 1 more" in json.loads(result.output)["integrity"][0]
+
+
+def test_a_log_that_grew_is_what_was_noted_and_is_noted_anew(path: Path, tmp_path: Path) -> None:
+    write(path)
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    run(path, "--note", str(first))
+
+    async def grow() -> None:
+        log = await SqliteLog.open(path, partitions=PARTITIONS)
+        await log.append([codec.entry(CLIQUE, NodeSeen("late", "u", 99, CLIQUE, "d0"), timestamp_ms=2, controller="t")])
+        await log.close()
+
+    asyncio.run(grow())
+    assert run(path, "--against", str(first), "--note", str(second)).exit_code == 0
+    assert run(path, "--against", str(second)).exit_code == 0
+    assert first.read_bytes() != second.read_bytes()
+
+
+def test_a_note_is_never_written_over(path: Path, tmp_path: Path) -> None:
+    write(path)
+    note = tmp_path / "heads.json"
+    note.write_text("mine")
+    result = run(path, "--note", str(note))
+    assert result.exit_code == exits.CONFIGURATION
+    assert "it is there already" in sentence(result)
+    assert note.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "part"), [(None, "cannot be read"), ("{}", "cannot be used"), ('{"form": 1}', "cannot be used")]
+)
+def test_a_note_that_cannot_be_used_is_one_sentence(path: Path, tmp_path: Path, content: str | None, part: str) -> None:
+    write(path)
+    note = tmp_path / "heads.json"
+    if content is not None:
+        note.write_text(content)
+    result = run(path, "--against", str(note))
+    assert result.exit_code == exits.CONFIGURATION
+    assert part in sentence(result)
+    assert str(note) in sentence(result)
+
+
+def test_a_fold_that_depends_on_the_number_of_partitions_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fold knows no partitions, so here one is made that counts those of its own partition."""
+    write(path)
+    apply = PartitionFold.apply
+
+    def counting(fold: PartitionFold, record: Record) -> Folded:
+        event = apply(fold, record)
+        fold.aggregates[f"controller/{record.partition}"] = ControllerState(str(fold.next_offset))
+        return event
+
+    monkeypatch.setattr(PartitionFold, "apply", counting)
+    result = run(path, "--json")
+    assert result.exit_code == exits.FOUND
+    assert json.loads(result.output)["determinism"] == [
+        f"the state differs when the records are spread over {PARTITIONS + 1} partitions"
+    ]
+
+
+def cdc(version: int, position: str) -> Entry:
+    seen = CdcSeen("d0", CLIQUE, "driver", f"d0.{CLIQUE}", "cdc", version, (), (), position)
+    return codec.entry(CLIQUE, seen, timestamp_ms=1, controller="test")
+
+
+def test_a_write_that_went_back_behind_a_newer_one_is_told(path: Path) -> None:
+    write(path, cdc(50, f"{PARTITION}/11"), cdc(51, f"{PARTITION}/5"), cdc(52, f"{PARTITION}/7"))
+    result = run(path, "--json")
+    assert result.exit_code == exits.FOUND
+    assert json.loads(result.output)["violations"] == [
+        {
+            "position": f"{PARTITION}/13",
+            "key": CLIQUE,
+            "message": f"d0.{CLIQUE}: a write computed at {PARTITION}/5 came after one computed at {PARTITION}/11",
+        }
+    ]
+
+
+def test_places_in_an_earlier_log_and_texts_that_are_none_are_no_writes_that_went_back(path: Path) -> None:
+    positions = [
+        f"{PARTITION}/900",
+        f"{PARTITION}/12",
+        "9/3",
+        "",
+        "x",
+        "1/2/3",
+        f"{PARTITION}/{'9' * 50}",
+        f"{PARTITION}/13",
+    ]
+    write(path, *(cdc(50 + number, position) for number, position in enumerate(positions)))
+    assert run(path).exit_code == 0

@@ -70,7 +70,7 @@ async def fill(path: Path, make_room: Callable[[], None]) -> dict[str, object]:
 
 async def examine(path: Path, acknowledged: dict[Position, int]) -> dict[str, object]:
     log = await SqliteLog.open_readonly(path)
-    reports = await check(log, dense=True)
+    reports = await check(log, {}, dense=True)
     found = {}
     for report in reports:
         for record in await log.read(report.partition, 0, limit=100_000, timeout_s=0):

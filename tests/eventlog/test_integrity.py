@@ -32,7 +32,7 @@ async def report_after(path: Path, *statements: str) -> list[tuple[str, str]]:
             assert tool.execute(statement).rowcount > 0
         tool.commit()
     log = await SqliteLog.open_readonly(path)
-    (report,) = await check(log, dense=True)
+    (report,) = await check(log, {}, dense=True)
     await log.close()
     assert report.findings_count == len(report.findings)
     return [(finding.code, f"{finding.partition}/{finding.offset} {finding.message}") for finding in report.findings]
@@ -44,7 +44,7 @@ async def test_a_sound_log_gives_no_findings_and_the_heads_of_its_chains(log: Ev
     heads = [GENESIS] * log.partitions
     for one, position in zip(written, positions, strict=True):
         heads[position.partition] = chain(heads[position.partition], one)
-    reports = await check(log, dense=True)
+    reports = await check(log, {}, dense=True)
     assert [report.partition for report in reports] == list(range(log.partitions))
     assert [report.head for report in reports] == heads
     assert [report.findings_count for report in reports] == [0] * log.partitions
@@ -54,7 +54,7 @@ async def test_a_sound_log_gives_no_findings_and_the_heads_of_its_chains(log: Ev
 
 
 async def test_an_empty_partition_has_the_head_of_an_empty_chain(log: EventLog) -> None:
-    assert await check_partition(log, 2, dense=True) == PartitionReport(2, 0, 0, 0, GENESIS, [], 0)
+    assert await check_partition(log, 2, 0, dense=True) == PartitionReport(2, 0, 0, 0, GENESIS, [], 0, b"", GENESIS)
 
 
 async def test_a_missing_record_is_found(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_record_in_the_wrong_partition_is_found(tmp_path: Path) -> None:
         tool.execute("UPDATE record SET position = ?", (other << 40,))
         tool.commit()
     log = await SqliteLog.open_readonly(path)
-    reports = await check(log, dense=True)
+    reports = await check(log, {}, dense=True)
     await log.close()
     (finding,) = [finding for report in reports for finding in report.findings]
     assert (finding.partition, finding.offset, finding.code) == (other, 0, "wrong-partition")
@@ -110,7 +110,7 @@ async def test_a_changed_record_changes_the_head_though_nothing_else_shows_it(tm
     ):
         assert await report_after(tmp_path / name, change) == []
         log = await SqliteLog.open_readonly(tmp_path / name)
-        heads.append((await check_partition(log, 0, dense=True)).head)
+        heads.append((await check_partition(log, 0, 0, dense=True)).head)
         await log.close()
     assert heads[0] == heads[1] != heads[2]
 
@@ -132,7 +132,7 @@ async def test_gaps_are_a_finding_only_on_an_engine_that_gives_none_and_disorder
 ) -> None:
     log = Disordered(partitions=1)
     await log.append(entries(10))
-    report = await check_partition(log, 0, dense=dense)
+    report = await check_partition(log, 0, 0, dense=dense)
     codes = [(finding.offset, finding.code) for finding in report.findings]
     assert (1, "offset-order") in codes
     assert [code for offset, code in codes if offset == 5] == gaps
@@ -141,6 +141,6 @@ async def test_gaps_are_a_finding_only_on_an_engine_that_gives_none_and_disorder
 async def test_a_ruined_log_gives_a_report_that_can_be_read() -> None:
     log = MemoryLog(partitions=1)
     await log.append([Entry("k", 1, one.headers, b"junk") for one in entries(5_000)])
-    report = await check_partition(log, 0, dense=True)
+    report = await check_partition(log, 0, 0, dense=True)
     assert len(report.findings) == MAX_FINDINGS
     assert report.findings_count == report.records == 5_000

@@ -21,9 +21,9 @@ async def test_a_mutated_input_is_taken_or_refused_in_a_sentence(part: int, tmp_
     assert all(refusal == "" or str(path) in refusal for refusal in refusals)
 
 
-@pytest.mark.parametrize("seed", [142])
+@pytest.mark.parametrize("seed", [142, 7499, 7966])
 async def test_what_once_failed_does_not_again(seed: int, tmp_path: Path) -> None:
-    """142: a capture whose time is no time."""
+    """142: a capture whose time is no time. 7499, 7966: a ComputeDomain whose UID is a NUL."""
     path = tmp_path / "input"
     path.write_bytes(mutated(seed))
     await tried(path)

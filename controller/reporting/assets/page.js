@@ -285,12 +285,13 @@ try {
   listen();
   el("tools").disabled = false;
   const charts = page.records ? [draw(el("levels"), levelsChart), draw(el("writes"), writesOfAll)] : [];
-  if (page.cliques.length && page.cliques[0].marks.length) el("clique-0").open = true;
+  const worst = page.cliques[0];
+  if (worst && (worst.errors || worst.moved.length)) el("clique-0").open = true;
   follow();
   await Promise.all([library, ...charts]);
   document.querySelector("main").setAttribute("aria-busy", "false");
 } catch (error) {
-  el("trouble").textContent = `The charts and the records cannot be shown: ${error.message}. A browser of 2023 or later can unpack them.`;
+  el("trouble").textContent = `The charts and the records cannot be shown: ${error.message}. A browser of mid-2023 or later can unpack them.`;
   el("trouble").hidden = false;
   throw error;
 }
