@@ -12,6 +12,7 @@ from eventlog.record import Position
 from projections.audit.change import Change, change_of
 from projections.audit.finding import Finding
 from projections.audit.findings import rules
+from projections.audit.gaps import Gaps
 from projections.audit.holdings import Holding, Holdings
 from projections.partition import PartitionFold
 
@@ -73,7 +74,7 @@ def _names(name: str) -> tuple[str, ...]:
 
 async def audit(log: EventLog) -> Audit:
     """Read the whole log, up to the ends that it has now. Raises LogError."""
-    followed, applied = Holdings(), rules()
+    followed, gaps, applied = Holdings(), Gaps(), rules()
     holdings: list[Holding] = []
     findings: list[Finding] = []
     names: dict[str, str] = {}
@@ -83,11 +84,13 @@ async def audit(log: EventLog) -> Audit:
             records += 1
             begin_ms, end_ms = min(begin_ms or change.time_ms, change.time_ms), max(end_ms, change.time_ms)
             holdings.extend(followed.take(change))
+            gaps.take(change)
             for rule in applied:
                 findings.extend(rule.take(change))
             if isinstance(change.event, DomainSeen) and change.event.name:
                 names[change.event.uid] = f"{change.event.namespace}/{change.event.name}"
     holdings.extend(followed.lasting())
+    holdings = gaps.marked(holdings)
     for rule in applied:
         findings.extend(rule.end(holdings, end_ms))
     by_place, by_time = sorted(holdings, key=_place), sorted(findings, key=_time)

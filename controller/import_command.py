@@ -97,7 +97,8 @@ async def _refuse_used(log: EventLog, to: str) -> None:
     ends = [await log.end_offset(partition) for partition in range(log.partitions)]
     if any(ends):
         raise Failure(
-            f"{to} holds records already, and a history is imported into an empty log; name another", exits.LOG
+            f"{to} holds records already, and a history is imported into an empty log; name another, or remove it",
+            exits.LOG,
         )
 
 

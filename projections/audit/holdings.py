@@ -39,7 +39,8 @@ class Holding(msgspec.Struct, frozen=True):
     """A node's hold on an index; `end` is None while it lasts.
 
     `first_version` is the resourceVersion of the CDC that first showed it, `end_version` of the one that no longer did;
-    None if none did, or it is shown still. `inferred` holds the reasons why it is not all observed.
+    None if none did, or it is shown still. `inferred` holds the reasons why it is not all observed. `decided`: a
+    decision of ours gave it, whatever rows were seen.
     """
 
     clique: str
@@ -51,6 +52,7 @@ class Holding(msgspec.Struct, frozen=True):
     first_version: int | None
     end_version: int | None
     inferred: tuple[str, ...]
+    decided: bool
 
 
 class _Open:
@@ -60,6 +62,7 @@ class _Open:
         self.begin = begin
         self.inferred = [f"its begin: {inferred}"] if inferred else []
         self.released: Moment | None = None
+        self.decided = False
         self.first_version: int | None = None
         self.end_version: int | None = None
 
@@ -146,6 +149,8 @@ class Holdings:
             one.go_on(version, reason, decided=pair in decided, shown=pair in shown)
         for pair in sorted((decided | shown) - is_open.keys()):
             is_open[pair] = _Open(_moment(change, _begin_cause(change)), reason)
+        for pair in decided:
+            is_open[pair].decided = True
         for pair in shown:
             is_open[pair].shown(new.cdc_version)
 
@@ -188,4 +193,4 @@ def _holding(clique: str, domain: str, pair: Pair, one: _Open, end: Moment | Non
     # The same reason may hold at many changes; a reader needs it once.
     inferred = tuple(dict.fromkeys(one.inferred))
     version = one.end_version if end is not None else None
-    return Holding(clique, domain, node, index, one.begin, end, one.first_version, version, inferred)
+    return Holding(clique, domain, node, index, one.begin, end, one.first_version, version, inferred, one.decided)

@@ -24,6 +24,7 @@ from eventlog.events import (
     IndexReleased,
     NodeGone,
     NodeSeen,
+    RelistCompleted,
     Row,
     WatchGap,
     WriteAnswered,
@@ -243,3 +244,31 @@ async def test_a_holding_across_a_missing_version_is_inferred() -> None:
     (a, b) = (await examined([cdc(1, A0), cdc(3, A0, B1, missing="1 change is missing")])).holdings
     assert a.inferred == ("across: 1 change is missing",)
     assert b.inferred == ("its begin: 1 change is missing",)
+
+
+def gap(*, ends: bool = True) -> list[Step]:
+    """Give a gap of the watch on clique objects, and the list after it."""
+    marks: list[Step] = [("watch/computedomaincliques", WatchGap("computedomaincliques", 1, "410"))]
+    if ends:
+        marks.append(("watch/computedomaincliques", RelistCompleted("computedomaincliques", 9, 1)))
+    return marks
+
+
+async def test_what_rows_alone_say_across_a_gap_of_the_watch_is_inferred() -> None:
+    began, ended = gap()
+    (a, b, c) = (await examined([cdc(1, A0), cdc(2, A0, B1), began, cdc(5, A0, Row("c", "3", 2)), ended])).holdings
+    assert a.inferred == ("across: the watch had a gap while it lasted",)
+    assert [reason.partition(":")[0] for reason in b.inferred] == ["across", "its end"]
+    assert [reason.partition(":")[0] for reason in c.inferred] == ["its begin"]
+
+
+async def test_what_a_decision_gave_and_what_was_seen_after_the_list_is_not() -> None:
+    given: list[Step] = [*JOINED, IndexAssigned("d", "a", 0, 18), *gap(), cdc(9, Row("a", "", 0))]
+    assert [one.inferred for one in (await examined(given)).holdings] == [()]
+    later = (await examined([*gap(), cdc(9, A0)])).holdings
+    assert [one.inferred for one in later] == [()]
+
+
+async def test_a_gap_that_no_list_has_ended_goes_on() -> None:
+    (one,) = (await examined([*gap(ends=False), cdc(9, A0)])).holdings
+    assert one.inferred
