@@ -228,11 +228,12 @@ function follow() {
 
 // --- filter and order ---
 
+const natural = new Intl.Collator("en", { numeric: true });
 const ORDERS = {
   worst: (one, other) => one.number - other.number,
   slowest: (one, other) => (other.formed_after_ms ?? Infinity) - (one.formed_after_ms ?? Infinity) || one.number - other.number,
   writes: (one, other) => other.writes.accepted + other.writes.conflicts - one.writes.accepted - one.writes.conflicts,
-  clique: (one, other) => (one.clique < other.clique ? -1 : Number(one.clique > other.clique)),
+  clique: (one, other) => natural.compare(one.clique, other.clique),
 };
 
 function filter() {
