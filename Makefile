@@ -31,7 +31,7 @@ explore: setup ## hunt for faults in a fixed range of seeds; the command is in s
 
 # A range that moves with the date (UTC); give DAY=20261129 to repeat another day's.
 DAY ?= $(shell date -u +%Y%m%d)
-explore-today: setup ## the same in a range that is another every day; now and then one fails (simulation/README.md)
+explore-today: setup ## the same in a range that is another every day; the command to repeat it is printed
 	$(BIN)/python -m simulation.explore --seeds $(DAY)000..$(DAY)249
 
 controlplane: setup ## build the control plane for the integration tests (minutes when cold, then cached)

@@ -84,7 +84,7 @@ class Sizes(msgspec.Struct, frozen=True):
 @click.option(
     "--failover-records",
     type=click.IntRange(1),
-    default=40_000,
+    default=200_000,
     show_default=True,
     help="Records that failover lets its workers fold.",
 )

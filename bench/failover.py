@@ -5,7 +5,9 @@ rows of the dead worker's partitions show that only once another one has them, r
 long after the kill the last of these rows shows its daemon's new address, less the session's time, in which nobody can
 know of the death. (The pods have their addresses at once.) Who observes holds the Lease besides.
 
-Fold: nobody leads, so nobody acts; the workers are frozen, records are appended, and all are thawed at once.
+Fold: nobody leads, so nobody acts. Of a backlog: the workers are frozen, records are appended, and all are thawed at
+once; what is far behind is read from the log itself. As they come: records are appended as fast as they are taken,
+which costs the appender's share of the cores.
 
 Broker, workers, and in this process the simulated API server share the machine's cores.
 """
@@ -19,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 
 import aiohttp
+import msgspec
 
 from bench.kafka import FILL_BATCH, PARTITIONS
 from bench.real_parts import PATIENCE_S, broker_of, cpu_seconds, new_engine, settled
@@ -144,16 +147,18 @@ async def _killed(cluster: Simulated, workers: Sequence[Controller], *, observer
 
 
 async def _fold(servers: str, folder: Path, records: int) -> Table:
-    rows = [await _folded(servers, folder, count, records) for count in COUNTS]
+    rows = [
+        await _folded(servers, folder, count, records, backlog=backlog) for backlog in (True, False) for count in COUNTS
+    ]
     return Table(
-        f"Fold of {records:,} records that agents deliver, {PARTITIONS} partitions, {os.cpu_count()} cores",
-        ("workers", "s", "records/s", "records/s each", "CPU s", "CPU us/record"),
+        f"Fold of {records:,} records by one group, {PARTITIONS} partitions, {os.cpu_count()} cores",
+        ("", "workers", "s", "records/s", "records/s each", "CPU s", "CPU us/record"),
         tuple(rows),
     )
 
 
-async def _folded(servers: str, folder: Path, count: int, records: int) -> tuple[Cell, ...]:
-    engine = await new_engine(servers)
+async def _folded(servers: str, folder: Path, count: int, records: int, *, backlog: bool) -> tuple[Cell, ...]:
+    engine = _patient(await new_engine(servers), folder)
     supply = entries(Shape(280, 18), records + WARM_UP)
     log, _ = await places.open_for_writing(engine.place, None)
     try:
@@ -163,14 +168,16 @@ async def _folded(servers: str, folder: Path, count: int, records: int) -> tuple
                 # The first record of a stranger makes each worker look who that is.
                 await log.append(list(islice(supply, WARM_UP)))
                 base = await _quiet(workers)
-                for worker in workers:
-                    worker.freeze()
+                busy, began = cpu_seconds(workers), time.monotonic()
+                if backlog:
+                    for worker in workers:
+                        worker.freeze()
                 while batch := list(islice(supply, FILL_BATCH)):
                     await log.append(batch)
-                busy = cpu_seconds(workers)
-                began = time.monotonic()
-                for worker in workers:
-                    worker.thaw()
+                if backlog:
+                    began = time.monotonic()
+                    for worker in workers:
+                        worker.thaw()
                 await eventually(
                     lambda: _folds(workers), lambda folds: folds >= base + records, "all is folded", PATIENCE_S
                 )
@@ -179,7 +186,15 @@ async def _folded(servers: str, folder: Path, count: int, records: int) -> tuple
     finally:
         await log.close()
     pace = records / took
-    return count, took, round(pace), round(pace / count), busy, busy / records * 1e6
+    how = "a backlog" if backlog else "as they come"
+    return how, count, took, round(pace), round(pace / count), busy, busy / records * 1e6
+
+
+def _patient(engine: Engine, folder: Path) -> Engine:
+    """Give workers whose sessions outlast the time that they are frozen."""
+    config = folder / "client.properties"
+    config.write_text("session.timeout.ms=120000\n")
+    return msgspec.structs.replace(engine, options=(*engine.options, "--kafka-config", str(config)))
 
 
 def _let_nobody_lead(cluster: Simulated) -> None:

@@ -170,20 +170,31 @@ class Controller:
             await self._start(group)
 
     async def _start(self, group: asyncio.TaskGroup) -> None:
-        """Start the parts in order. Who shares the work begins before it leads; to lead is then to observe for all."""
-        if not self._engine.is_shared:
-            await self._lead(group)
-        await self._engine.begin(group)
-        started = ControllerStarted(self._config.identity, self._config.version, self._config.shown())
-        await self._appender.append([(CONTROLLER_PREFIX + self._config.identity, started)])
-        group.create_task(self._applier.run(), name="applier")
-        group.create_task(self._look_after_taken_names(), name="names")
+        """Start the parts in order: what writes comes last, unless others observe for this process."""
         if self._engine.is_shared:
+            await self._engine.begin(group)
+            await self._say_who()
+            self._write(group)
             await self._lead(group)
-        self._observer.seed(await self._engine.known())
+            self._observer.seed(await self._engine.known())
+        else:
+            await self._lead(group)
+            self._observer.seed(await self._engine.known())
+            await self._say_who()
+            await self._engine.begin(group)
         await self._observer.watch(group)
         await self._engine.view_complete(self._observer.ends)
+        if not self._engine.is_shared:
+            self._write(group)
         self._observer.look_after(group)
+
+    async def _say_who(self) -> None:
+        started = ControllerStarted(self._config.identity, self._config.version, self._config.shown())
+        await self._appender.append([(CONTROLLER_PREFIX + self._config.identity, started)])
+
+    def _write(self, group: asyncio.TaskGroup) -> None:
+        group.create_task(self._look_after_taken_names(), name="names")
+        group.create_task(self._applier.run(), name="applier")
 
     async def _look_after_taken_names(self) -> NoReturn:
         engine = self._engine

@@ -36,19 +36,19 @@ class EmbeddedEngine:
         """Say yes: who may not lead any more ends."""
         return True
 
-    async def begin(self, group: asyncio.TaskGroup) -> None:
-        """Restore all partitions, and fold on. Raises LogError."""
+    async def known(self) -> Iterable[tuple[str, Aggregate]]:
+        """Restore all partitions, and give what they know. Raises LogError."""
         self._began = self._clock.monotonic()
         for consumer in self._consumers:
             await consumer.restore()
         records = sum(consumer.next_offset for consumer in self._consumers)
         self._logger.info("restored", records=records, seconds=self._seconds())
+        return [item for consumer in self._consumers for item in consumer.aggregates.items()]
+
+    async def begin(self, group: asyncio.TaskGroup) -> None:
+        """Fold on from where `known` ended."""
         for consumer in self._consumers:
             group.create_task(consumer.run(self._acting.is_set), name="consumer")
-
-    async def known(self) -> Iterable[tuple[str, Aggregate]]:
-        """Give all that is folded."""
-        return [item for consumer in self._consumers for item in consumer.aggregates.items()]
 
     async def view_complete(self, ends: Mapping[int, int]) -> None:
         """Act, once all that the first lists brought is folded."""

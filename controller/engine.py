@@ -36,7 +36,7 @@ class Engine(Protocol):
         """Say whether this process may write to the cluster now, whatever its consumers want."""
 
     async def begin(self, group: asyncio.TaskGroup) -> None:
-        """Begin to fold, not yet to act. Raises LogError."""
+        """Begin to fold, not yet to act; where no others share the log, `known` comes first. Raises LogError."""
 
     async def known(self) -> Iterable[tuple[str, Aggregate]]:
         """Give all that the log knows, of all partitions, by key. Raises LogError."""

@@ -6,7 +6,7 @@ from controller import auditing
 from controller.reporting import building
 from controller.reporting.model import Page
 from controller.reporting.records import RecordView, view
-from eventlog.log import EventLog
+from eventlog.log import EventLog, InvalidRequest
 from eventlog.record import Entry, Position, Record
 from projections.audit.timeline import Timeline
 
@@ -45,8 +45,8 @@ class UpToNow:
         return self._log.partitions
 
     async def append(self, entries: Sequence[Entry]) -> Sequence[Position]:
-        """Append: not to be seen here."""
-        return await self._log.append(entries)
+        """Refuse: what is appended could not be read here. Raises InvalidRequest."""
+        raise InvalidRequest(f"{len(entries)} entries were to be appended to what is there for reading only")
 
     async def read(self, partition: int, offset: int, *, limit: int, timeout_s: float) -> Sequence[Record]:
         """Give the partition's records from the offset on."""

@@ -65,6 +65,8 @@ def _no_label(one: Situation) -> Missing | None:
     standing = one.standing
     if standing.joined is not None or standing.pod is not None or (standing.listed is not None and not standing.left):
         return None
+    if not one.decides and one.trail is not None and not one.trail.was_labelled:
+        return None  # A history that was imported without nodes tells of no label at all.
     sentence = (
         f"node {one.node} does not carry the ComputeDomain's label, which the kubelet plugin sets when a pod of the "
         "workload comes to the node"
@@ -148,6 +150,12 @@ def _not_ready(one: Situation) -> Missing | None:
 def _row_not_written(one: Situation) -> Missing | None:
     """Say what of the row is not as it should be, and what its write waits for."""
     pod, row = one.standing.pod, one.standing.listed
+    removal = one.trail.removal if one.trail is not None else None
+    if row is None and removal is not None:
+        by = f" by {removal.writer}" if removal.writer else ""
+        ago = seconds(one.at_ms - removal.time_ms)
+        sentence = f"the row of node {one.node} was taken out{by} {ago} before, while its daemon lived"
+        return Missing("row-removed", f"{sentence} (record {removal.evidence.position})", _look_at_cdc(one))
     if row is None or not row.ip:
         what = f"the row of node {one.node} is not written"
     elif not one.standing.has_row():

@@ -121,6 +121,14 @@ class Refusal(msgspec.Struct, frozen=True):
     time_ms: int
 
 
+class Removal(msgspec.Struct, frozen=True):
+    """The row was taken out of the CDC; `writer` is who did so, empty if the history does not tell."""
+
+    time_ms: int
+    writer: str
+    evidence: Evidence
+
+
 class Trail:
     """Follows one node in one domain, through the records of one key."""
 
@@ -131,6 +139,9 @@ class Trail:
         self.standing = Standing()
         self.marks: dict[str, Mark] = {}
         self.refusal: Refusal | None = None
+        self.removal: Removal | None = None
+        self.was_labelled = False
+        """Whether the history has ever told of the label: one without nodes tells of none."""
         self.began_ms = 0
         """When the life before the daemon's present one ended; 0 if this is the first that is known."""
 
@@ -145,6 +156,8 @@ class Trail:
         self._follow_refusals(change, before)
         if self.standing == before:
             return
+        self.was_labelled = self.was_labelled or self.standing.joined is not None
+        self._follow_removal(change, before)
         taken = self.standing.marks()
         if "pod" in self.marks and taken.get("pod") != self.marks["pod"].value:
             self.began_ms = change.time_ms
@@ -163,5 +176,16 @@ class Trail:
             count = self.refusal.count if self.refusal is not None else 0
             self.refusal = Refusal(count + 1, event.code, event.retry_after_s, change.time_ms)
 
+    def _follow_removal(self, change: Change, before: Standing) -> None:
+        now = self.standing
+        if before.listed is not None and now.listed is None:
+            self.removal = Removal(change.time_ms, change.writer, evidence(change))
+        elif now.listed is not None or _uid(now) != _uid(before):
+            self.removal = None
+
     def _concerns(self, event: WriteAnswered) -> bool:
         return (event.domain, event.node) == (self.domain, self.node)
+
+
+def _uid(standing: Standing) -> str:
+    return standing.pod.uid if standing.pod is not None else ""

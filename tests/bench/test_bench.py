@@ -57,7 +57,11 @@ async def test_the_fold_is_measured_over_all_records_of_the_log(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "part", [pytest.param(part, marks=pytest.mark.integration if part == "kafka" else ()) for part in [*USUAL, "scale"]]
+    "part",
+    [
+        pytest.param(part, marks=pytest.mark.integration if part in {"kafka", "report"} else ())
+        for part in [*USUAL, "report", "scale"]
+    ],
 )
 def test_each_part_runs_and_prints_its_figures_as_json(part: str, tmp_path: Path) -> None:
     sizes = ["--cliques", "2", "--nodes", "3", "--fold-records", "400", "--restart-records", "400"]

@@ -107,3 +107,15 @@ def events(name: str, clique: str, domain: str) -> list[Event]:
         ),
         WatchGap("import", 9, name, provenance=told),
     ]
+
+
+async def odd_log() -> MemoryLog:
+    """Make a log with times at the beginning of 1970 and past all calendars, and with indices that no clique has."""
+    log = MemoryLog(partitions=3)
+    rows = tuple(Row(f"node-{number}", "10.0.0.1", number * 10**15 - 5, "Ready") for number in range(100))
+    for number, time_ms in enumerate((0, 2**62)):
+        clique, domain = f"clique.{number}", f"domain-{number}"
+        seen = [DomainSeen(domain, 1, "namespace", "name"), CdcSeen(domain, clique, "n", "n", "uid", 2, rows)]
+        for key, event in zip((domain, clique), seen, strict=True):
+            await log.append([codec.entry(key, event, timestamp_ms=time_ms, controller="c")])
+    return log

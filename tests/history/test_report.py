@@ -14,7 +14,8 @@ from plotly.offline import get_plotlyjs
 from controller import exits
 from controller.auditing import Audit, audit
 from controller.reporting.building import CLIQUES_MAX, HOLDINGS_MAX, RECORDS_MAX, page, wanted
-from controller.reporting.reading import read
+from controller.reporting.page import SWAPS_MAX, headlines
+from controller.reporting.reading import UpToNow, read
 from eventlog.memory import MemoryLog
 from eventlog.record import Position
 from projections.audit.holdings import Holding, Moment
@@ -101,6 +102,28 @@ def test_a_move_to_an_index_whose_holder_did_not_move_the_other_way_has_no_partn
     (found,) = moves([one, other, msgspec.structs.replace(held(3, index=4), node=one.node)])
 
     assert (found.ended.index, found.begun.index, found.partner) == (3, 4, "")
+
+
+def swapped(count: int) -> tuple[Holding, ...]:
+    """Give the holdings of so many cliques in each of which two nodes exchange their indices."""
+    found: list[Holding] = []
+    for number in range(count):
+        first, second = held(0, clique=f"c.{number}", index=0), held(1, clique=f"c.{number}", index=1)
+        later = [Moment(10 + step, Position(1, number * 2 + step), "row written", "", "") for step in range(2)]
+        found += [first, second]
+        found.append(msgspec.structs.replace(first, index=1, begin=later[0]))
+        found.append(msgspec.structs.replace(second, index=0, begin=later[1]))
+    return tuple(found)
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, 1), (SWAPS_MAX, SWAPS_MAX), (SWAPS_MAX + 1, SWAPS_MAX)])
+def test_each_exchange_is_told_once_and_of_many_the_first_ones(count: int, told: int) -> None:
+    shown = page("log", Audit(1, 0, 100, {}, swapped(count), ()), Timeline(0, 100), [], 0)
+    lines = [(one.badge, one.target) for one in headlines(shown)]
+
+    assert lines[:told] == [("swap", f"#clique-{number}") for number in range(told)]
+    assert lines[told:] == ([("more", "#moves")] if count > told else [])
+    assert (shown.moves_count, len(shown.moves)) == (2 * count, 2 * count)
 
 
 def test_what_grows_with_a_history_is_bounded_and_what_is_left_out_is_counted() -> None:
@@ -206,12 +229,30 @@ def test_the_command_writes_one_file_and_replaces_an_older_one(log: str, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+def test_what_is_no_log_is_one_sentence_and_makes_no_page(tmp_path: Path) -> None:
+    done = cliquelog("report", f"sqlite:{tmp_path / 'absent.sqlite'}", "-o", tmp_path / "page.html")
+
+    assert done.exit_code == exits.LOG
+    assert done.stderr.startswith("Error: ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_page_that_cannot_be_written_is_one_sentence_and_leaves_nothing(log: str, tmp_path: Path) -> None:
     done = cliquelog("report", log, "-o", tmp_path / "absent" / "page.html")
 
     assert done.exit_code == exits.CONFIGURATION
     assert "cannot be written: No such file or directory; give -o a file" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_is_appended_meanwhile_is_not_in_the_page() -> None:
+    whole = await imported([audit_log(CHURN)])
+    ends = [await whole.end_offset(partition) for partition in range(whole.partitions)]
+    earlier = UpToNow(whole, [end // 2 for end in ends])
+    shown = await read(earlier, "log")
+
+    assert shown.data.records == sum(end // 2 for end in ends)
+    assert shown.writes.accepted < (await read(whole, "log")).writes.accepted
 
 
 async def test_the_audit_of_the_page_is_the_audit_of_the_command() -> None:

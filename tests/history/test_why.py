@@ -8,6 +8,7 @@ import pytest
 
 from controller import explaining
 from eventlog import codec
+from eventlog.event import Provenance
 from eventlog.events import (
     AnyEvent,
     CdcSeen,
@@ -229,6 +230,26 @@ async def test_a_history_without_decisions_goes_by_the_rows_alone() -> None:
     assert (answer.missing, answer.index) == (None, 3)
     assert answer.notes == ("the history tells of no daemon pod there: that the node is ready, its row alone says",)
     assert (await told(cdc(20, row("10.0.0.1")))).missing == "no-pod"
+
+
+async def test_a_history_without_nodes_says_nothing_of_labels() -> None:
+    gone = [*cdc(20, row("10.0.0.1", "Ready")), *pod(21, "10.0.0.1", ready=True, reader=False)]
+    gone += [*both(DaemonPodGone(DOMAIN, "n0", "p0", 30)), *cdc(31)]
+    assert (await told(gone)).missing == "no-pod"
+
+
+async def test_a_row_that_somebody_took_out_while_its_daemon_lived_is_told_with_who_did_it() -> None:
+    by = Provenance("audit.log:7", "system:serviceaccount:driver:controller")
+    without = [(key, msgspec.structs.replace(event, provenance=by)) for key, event in cdc(30)]
+    history = [*WRITTEN_BY_DAEMONS, *pod(21, "10.0.0.1", ready=True, reader=False), *cdc(22, row("10.0.0.1", "Ready"))]
+    assert (await told(history)).missing is None
+    answer = await told([*history, *without])
+    assert answer.missing == "row-removed"
+    assert "was taken out by system:serviceaccount:driver:controller 1.0 s before" in answer.sentence
+    back = await told([*history, *without, *cdc(31, row("10.0.0.1"))])
+    assert back.missing == "row-not-written"
+    anew = [*both(DaemonPodGone(DOMAIN, "n0", "p0", 32)), *pod(33, "10.0.0.2", uid="p1", reader=False)]
+    assert (await told([*history, *without, *anew])).missing == "row-not-written"
 
 
 async def test_a_node_without_a_fabric_goes_by_the_domains_status() -> None:

@@ -48,6 +48,13 @@ def test_the_json_form_has_the_fields_that_are_documented_and_names_its_sources(
     assert [step["step"] for step in answer["steps"] if not step["done"]] == ["label"]
 
 
+def test_the_document_shows_what_is_printed(log: str) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "why.md").read_text()
+    printed = cliquelog("why", NODE, "--log", log, "--at", "+36s").stdout
+    shown = "\n".join(line.rstrip() for line in printed.splitlines())
+    assert f"```text\n{shown}\n```" in document
+
+
 def test_the_text_fits_into_80_columns_but_for_names(log: str) -> None:
     for at in ("+36s", "+50s"):
         lines = cliquelog("why", NODE, "--log", log, "--at", at).stdout.splitlines()

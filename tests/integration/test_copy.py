@@ -14,7 +14,7 @@ import pytest
 
 from bench.workload import Shape, entries
 from controller import places
-from controller.exits import LOG
+from controller.exits import FOUND, LOG
 from eventlog.kafka import KafkaPlace
 from eventlog.log import LogError
 from tests.controller.bad_input import DEADLINE_S, answer, output, sentence_of
@@ -222,3 +222,19 @@ async def test_a_topic_that_cannot_be_the_copy_is_one_sentence(
     said = await answer("copy", source, other, *ONE_REPLICA, code=LOG)
     assert "holds records that are no copy of cliquelog" in said
     assert await verdict(other) == before
+
+
+async def test_heads_that_were_noted_of_a_log_hold_for_its_copy_on_another_engine(
+    new: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, note = await fill(new("sqlite"), 2_000), tmp_path / "heads.json"
+    target = new("kafka")
+    await output("verify", source, "--note", note, code=0)
+    await output("copy", source, target, *ONE_REPLICA, code=0)
+    await output("verify", target, "--against", note, code=0)
+
+    foreign = new("kafka")
+    await output("copy", await fill(new("sqlite"), 1_500), foreign, *ONE_REPLICA, code=0)
+    said = json.loads(await output("verify", foreign, "--against", note, "--json", code=FOUND))
+    assert said["integrity"]
+    assert all(" missing-since: the log ends here" in one for one in said["integrity"])

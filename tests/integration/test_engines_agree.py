@@ -157,6 +157,8 @@ async def outcome(parts: Parts, engine: Engine, before: Sequence[Entry], live: S
 
 async def _held(engine: Engine) -> None:
     async with asyncio.TaskGroup() as group:
+        if not engine.is_shared:
+            await engine.known()
         await engine.begin(group)
         await asyncio.get_running_loop().create_future()
 

@@ -167,9 +167,13 @@ async def test_a_second_group_gives_no_index_twice_and_both_are_told_of_each_oth
 async def test_the_partitions_of_a_static_member_wait_for_it_over_a_restart(
     sandbox: Sandbox, faust: Engine, tmp_path: Path
 ) -> None:
+    config = tmp_path / "client.properties"
+    # A busy machine takes long to start a process.
+    config.write_text("session.timeout.ms=120000\n")
+    options = ("--kafka-config", str(config), "--group-instance-id")
     async with (
-        faust.controller(sandbox, tmp_path / "one", "--group-instance-id", "one") as one,
-        faust.controller(sandbox, tmp_path / "two", "--group-instance-id", "two") as two,
+        faust.controller(sandbox, tmp_path / "one", *options, "one") as one,
+        faust.controller(sandbox, tmp_path / "two", *options, "two") as two,
     ):
         await share([one, two])
         before = await figure(one, "cliquelog_rebalances_total")

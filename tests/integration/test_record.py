@@ -189,7 +189,15 @@ async def test_a_capture_of_a_formation_gives_the_index_history_of_the_controlle
 
     user = f"system:serviceaccount:{sandbox.driver_namespace}:cliquelog-recorder"
     requests = sandbox.plane.audit.requests(mark, user=user)
-    assert {one.verb for one in requests} == {"list", "watch"}
+    granted = {
+        (resource, verb)
+        for document in manifests.read("record-rbac.yaml", sandbox.driver_namespace)
+        for rule in document.get("rules", [])
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert {(one.object_ref.resource, one.verb) for one in requests} == granted
+    assert {verb for _, verb in granted} == {"list", "watch"}
     assert refusals(sandbox, mark, 403) == []
 
 

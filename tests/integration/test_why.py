@@ -10,8 +10,8 @@ from controller import exits
 from controller.http import ask
 from tests.controller.bad_input import output
 from tests.integration.api import Api
-from tests.integration.controllers import Controller
 from tests.integration.domain_views import Domain
+from tests.integration.engines import Engine
 from tests.integration.fake_kubelet import FakeKubelet, Step
 from tests.integration.sandbox import Sandbox
 from tests.integration.waiting import eventually
@@ -27,12 +27,11 @@ async def why(node: str, *where: str, code: int) -> dict[str, Any]:
 
 
 async def test_each_missing_step_is_named_by_the_log_and_by_the_controller(
-    api: Api, sandbox: Sandbox, tmp_path: Path
+    api: Api, sandbox: Sandbox, engine: Engine, tmp_path: Path
 ) -> None:
-    log = tmp_path / "log.sqlite"
     specs = sandbox.nodes(4, FABRIC)
     addressless, unready, well, elsewhere = [spec.name for spec in specs]
-    async with Controller(sandbox, log) as controller, FakeKubelet(api, specs) as kubelet:
+    async with engine.controller(sandbox, tmp_path / "output") as controller, FakeKubelet(api, specs) as kubelet:
         await controller.ready()
         kubelet.hold(Step.ADDRESS, addressless)
         kubelet.hold(Step.READY, unready)
@@ -46,7 +45,7 @@ async def test_each_missing_step_is_named_by_the_log_and_by_the_controller(
 
         wanted = {addressless: "", unready: "NotReady", well: "Ready"}
         await eventually(statuses, lambda found: found == wanted, "one row is Ready, and two are held")
-        for where in (("--log", f"sqlite:{log}"), ("--url", controller.url)):
+        for where in (("--log", engine.place), ("--url", controller.url)):
             missing = {}
             for node in (addressless, unready, elsewhere):
                 answer = await why(node, *where, code=exits.MISSING)

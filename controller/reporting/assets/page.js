@@ -228,11 +228,12 @@ function follow() {
 
 // --- filter and order ---
 
+const natural = new Intl.Collator("en", { numeric: true });
 const ORDERS = {
   worst: (one, other) => one.number - other.number,
   slowest: (one, other) => (other.formed_after_ms ?? Infinity) - (one.formed_after_ms ?? Infinity) || one.number - other.number,
   writes: (one, other) => other.writes.accepted + other.writes.conflicts - one.writes.accepted - one.writes.conflicts,
-  clique: (one, other) => (one.clique < other.clique ? -1 : Number(one.clique > other.clique)),
+  clique: (one, other) => natural.compare(one.clique, other.clique),
 };
 
 function filter() {
@@ -285,7 +286,8 @@ try {
   listen();
   el("tools").disabled = false;
   const charts = page.records ? [draw(el("levels"), levelsChart), draw(el("writes"), writesOfAll)] : [];
-  if (page.cliques.length && page.cliques[0].marks.length) el("clique-0").open = true;
+  const worst = page.cliques[0];
+  if (worst && (worst.errors || worst.moved.length)) el("clique-0").open = true;
   follow();
   await Promise.all([library, ...charts]);
   document.querySelector("main").setAttribute("aria-busy", "false");
