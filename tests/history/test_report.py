@@ -94,7 +94,7 @@ async def test_the_nodes_that_came_back_with_another_index_are_paired() -> None:
 
 def held(number: int, *, clique: str = "c.1", index: int = 0) -> Holding:
     begin = Moment(number, Position(0, number), "row written", "", "")
-    return Holding(clique, "d", f"node-{number}", index, begin, None, 1, None, ())
+    return Holding(clique, "d", f"node-{number}", index, begin, None, 1, None, (), decided=False)
 
 
 def test_a_move_to_an_index_whose_holder_did_not_move_the_other_way_has_no_partner() -> None:
