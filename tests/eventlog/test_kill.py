@@ -88,7 +88,7 @@ async def look(path: Path) -> Found:
             assert isinstance(event, IndexAssigned)
             causes[record.partition, record.offset] = event.cause
         assert await log.damage() == []
-        return Found(causes, records, await check(log, dense=True))
+        return Found(causes, records, await check(log, {}, dense=True))
     finally:
         await log.close()
 

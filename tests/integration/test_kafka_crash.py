@@ -116,7 +116,7 @@ async def test_a_broker_that_is_killed_again_and_again_loses_no_acknowledged_rec
             for record in await everything(log, partition)
         }
         assert {position: found[position] for position in appenders.acknowledged} == appenders.acknowledged
-        assert [finding for report in await check(log, dense=False) for finding in report.findings] == []
+        assert [finding for report in await check(log, {}, dense=False) for finding in report.findings] == []
     print(f"{len(appenders.acknowledged)} acknowledged, {len(found)} there, refused: {len(appenders.refused)}")
 
 
