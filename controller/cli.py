@@ -44,7 +44,7 @@ def main() -> None:
     """Assign and publish IMEX daemon indices of ComputeDomains from an event log.
 
     \b
-    Exit codes: 0 done, 1 a defect (why: a step is missing), 2 wrong command line,
+    Exit codes: 0 done, 1 a defect, 2 wrong command line,
     3 configuration, 4 the log, 5 the API server, 6 leadership lost, 7 audit, copy,
     verify or simulate found something, 8 an input of import, 9 a worker made no
     progress, 10 cut off at its end, 130 interrupted.

@@ -1,7 +1,7 @@
 """Exit codes and the sentences that go with them: what a user did is never answered with a traceback.
 
 0  done; for `audit` and `verify`: nothing found
-1  `why`: a step is missing; else a defect of cliquelog (a traceback is in the log)
+1  a defect of cliquelog (a traceback is in the log)
 2  the command line is wrong (click's)
 3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output,
    temporary folder; `report`: the page cannot be written
@@ -10,8 +10,8 @@
    cannot be written, or the disk is full
 5  the API server cannot be used: not reachable, a kind not served, a permission missing; `why`: nor a controller
 6  the leadership was lost
-7  `audit` or `verify` found something; `copy`: the copy is not equal; `simulate`: the domain did not form, or the
-   replay gave another state
+7  `audit` or `verify` found something; `why`: a step is missing; `copy`: the copy is not equal; `simulate`: the domain
+   did not form, or the replay gave another state
 8  an input of `import` cannot be read, or holds a line that is not understood and `--strict` was given
 9  the worker of a consumer group made no progress: start the process again
 10 the process did not end in time when it was asked to, and was cut off; nothing that was acknowledged is lost
@@ -25,7 +25,6 @@ from controller.stall import Stalled
 from eventlog.log import LogError
 from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized, Unreachable
 
-MISSING = 1
 CONFIGURATION = 3
 LOG = 4
 API = 5

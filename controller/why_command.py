@@ -30,7 +30,7 @@ def why(
 
     NODE|POD is a node's name, or that of a daemon pod: NAME or NAMESPACE/NAME. Ask a log, which is only read (a
     controller may be running on it), or a controller that runs, which also knows what its next write waits for. The
-    exit code is 0 if the node is ready, 1 if a step is missing.
+    exit code is 0 if the node is ready, 7 if a step is missing.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def why(
     else:
         show(answer, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 80))
     if not answer.ready:
-        raise click.exceptions.Exit(exits.MISSING)
+        raise click.exceptions.Exit(exits.FOUND)
 
 
 async def _from_controller(subject: str, url: str) -> Document:

@@ -122,7 +122,7 @@ async def command_against(body: bytes) -> Result:
 async def test_the_command_shows_what_a_controller_answers() -> None:
     body = await live(await filled(LastingLog(partitions=3), READY), Writes()).answer("n0")
     done = await command_against(body)
-    assert done.exit_code == exits.MISSING
+    assert done.exit_code == exits.FOUND
     assert done.stdout.startswith("the row of node n0 is not Ready: its write waits 1.2 s for company.")
 
 

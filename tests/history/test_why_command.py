@@ -25,7 +25,7 @@ def test_a_node_that_is_ready_at_the_end_was_not_while_its_daemon_started_anew(l
     assert done.exit_code == 0
     assert "is ready with index 7" in done.stdout.replace("\n", " ")
     earlier = cliquelog("why", NODE, "--log", log, "--at", "+36s")
-    assert earlier.exit_code == exits.MISSING
+    assert earlier.exit_code == exits.FOUND
     assert earlier.stdout.splitlines()[0] == f"the daemon on node {NODE} runs and is not ready: IMEX is not."
     assert earlier.stdout.splitlines()[-1] == "look at: kubectl logs daemon-00004-r -n driver"
 
@@ -80,7 +80,7 @@ def test_a_name_that_a_terminal_would_obey_does_not_reach_it(tmp_path: Path) -> 
     log = f"sqlite:{tmp_path / 'log.sqlite'}"
     assert cliquelog("import", watch, "--to", log).exit_code == 0
     done = cliquelog("why", "n\u001b[2Jx", "--log", log)
-    assert done.exit_code == exits.MISSING
+    assert done.exit_code == exits.FOUND
     assert "index   0" in done.stdout
     assert "\u001b" not in done.stdout
 

@@ -48,7 +48,7 @@ async def test_each_missing_step_is_named_by_the_log_and_by_the_controller(
         for where in (("--log", engine.place), ("--url", controller.url)):
             missing = {}
             for node in (addressless, unready, elsewhere):
-                answer = await why(node, *where, code=exits.MISSING)
+                answer = await why(node, *where, code=exits.FOUND)
                 missing[node] = answer["missing"]
                 assert answer["look_at"].startswith("kubectl ")
             assert missing == {addressless: "no-address", unready: "imex-not-ready", elsewhere: "unknown"}
