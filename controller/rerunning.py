@@ -108,7 +108,9 @@ async def rerun(
         fold = folds[record.partition]
         before = fold.aggregates.get(record.key)
         event = fold.apply(record)
-        if event is not None and not isinstance(event, UndecodableRecord):
+        if isinstance(event, UndecodableRecord):
+            continue  # What is no event is passed over, as by every fold.
+        if event is not None:
             position = Position(record.partition, record.offset)
             recorded.take(change_of(position, time_ms, record.key, event, before, fold.aggregates[record.key]))
         run.take(time_ms, record)

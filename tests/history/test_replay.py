@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.replay_command import rules_of
@@ -55,6 +56,14 @@ async def test_a_replay_repeats_itself_and_partitions_do_not_matter() -> None:
     again = await replayed(other)
     assert again.digest == one.digest
     assert again.replayed == one.replayed
+
+
+async def test_a_record_that_is_no_event_is_passed_over() -> None:
+    log = await recorded(DomainSeen("d", 1, "jobs", "job", "t", "Single"), NodeSeen("n0", "u", 2, C, "d"))
+    sound = await replayed(log)
+    entry = codec.entry(C, NodeSeen("n1", "u", 3, C, "d"), timestamp_ms=1_002_000, controller="test")
+    await log.append([msgspec.structs.replace(entry, value=b"cut sho")])
+    assert (await replayed(log)).replayed == sound.replayed
 
 
 async def test_our_own_log_replays_to_the_indices_that_it_holds() -> None:

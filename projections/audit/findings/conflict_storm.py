@@ -6,6 +6,7 @@ from eventlog.events import CdcSeen, WriteAnswered
 from projections.audit.change import Change
 from projections.audit.finding import Evidence, Finding, Rule, counted, evidence, seconds
 from projections.audit.holdings import Holding
+from projections.desired import CDCS
 
 LEAST = 10
 """Conflicts from which on it is a storm: a few are how optimistic locking works."""
@@ -47,7 +48,7 @@ class ConflictStorm(Rule):
         if isinstance(event, CdcSeen) and change.clique is not None:
             place = (change.key, event.domain)
             self._accepted[place] = self._accepted.get(place, 0) + 1
-        elif isinstance(event, WriteAnswered) and event.code == 409 and event.clique == change.key:
+        elif isinstance(event, WriteAnswered) and event.code == 409 and event.resource == CDCS:
             place = (change.key, event.domain)
             storm = self._storms.get(place)
             if storm is None or change.time_ms - storm.end_ms > PAUSE_MS:
