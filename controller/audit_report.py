@@ -16,6 +16,7 @@ from rich.table import Table
 
 from controller.auditing import Audit
 from controller.moments import clock, relative, rfc3339
+from controller.terminal import safe
 from kube.names import DAEMON_SERVICE_ACCOUNT
 from projections.audit.finding import Evidence, Finding
 from projections.audit.holdings import Holding
@@ -152,7 +153,7 @@ def show(audit: Audit, console: Console) -> None:
     """Print the tables for people: holdings by clique and domain, then findings."""
     console.print(_heading(audit), highlight=False)
     for (clique, domain), holdings in groupby(audit.holdings, key=lambda one: (one.clique, one.domain)):
-        console.print(f"\nclique {escape(clique)}\ndomain {_name(audit, domain)}", highlight=False, soft_wrap=True)
+        console.print(f"\nclique {_escape(clique)}\ndomain {_name(audit, domain)}", highlight=False, soft_wrap=True)
         console.print(_table(list(holdings), audit.begin_ms))
     console.print(f"\n{len(audit.findings) or 'no'} finding{'' if len(audit.findings) == 1 else 's'}", highlight=False)
     if audit.findings:
@@ -167,7 +168,7 @@ def _heading(audit: Audit) -> str:
 
 def _name(audit: Audit, domain: str) -> str:
     name = audit.names.get(domain)
-    return escape(f"{name} ({domain})" if name else domain)
+    return _escape(f"{name} ({domain})" if name else domain)
 
 
 def _table(holdings: Sequence[Holding], begin_ms: int) -> Table:
@@ -181,11 +182,11 @@ def _table(holdings: Sequence[Holding], begin_ms: int) -> Table:
     for one in holdings:
         table.add_row(
             str(one.index),
-            escape(one.node),
+            _escape(one.node),
             clock(one.begin.time_ms),
             relative(one.begin.time_ms, begin_ms),
             clock(one.end.time_ms) if one.end else "held",
-            escape("; ".join(_why(one))),
+            _escape("; ".join(_why(one))),
         )
     return table
 
@@ -205,7 +206,7 @@ def _findings(findings: Sequence[Finding], begin_ms: int) -> Table:
         places = " ".join(str(record.position) for record in one.records)
         certainty = f" Inferred: {one.inferred}." if one.inferred else ""
         table.add_row(
-            relative(one.time_ms, begin_ms), one.code, escape(f"{short(one.message)}.{certainty} Records {places}")
+            relative(one.time_ms, begin_ms), one.code, _escape(f"{short(one.message)}.{certainty} Records {places}")
         )
     return table
 
@@ -213,3 +214,8 @@ def _findings(findings: Sequence[Finding], begin_ms: int) -> Table:
 def short(text: str) -> str:
     """Give the text with service accounts by their name alone, and that of the daemons as "a daemon"."""
     return SERVICE_ACCOUNT.sub("", text).replace(DAEMON_SERVICE_ACCOUNT, "a daemon")
+
+
+def _escape(text: str) -> str:
+    """Give the text as it stands: the names in an imported history may hold markup, and what a terminal obeys."""
+    return escape(safe(text))

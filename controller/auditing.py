@@ -12,6 +12,7 @@ from eventlog.record import Position
 from projections.audit.change import Change, change_of
 from projections.audit.finding import Finding
 from projections.audit.findings import rules
+from projections.audit.findings.visibility_gap import VisibilityGap
 from projections.audit.gaps import Gaps
 from projections.audit.holdings import Holding, Holdings
 from projections.partition import PartitionFold
@@ -50,12 +51,14 @@ class Filters(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(whole, holdings=tuple(holdings), findings=tuple(findings))
 
     def _places(self, whole: Audit, one: Holding | Finding) -> bool:
+        """Say whether it is of what is asked for. A gap concerns whatever it does not exclude."""
         names = {one.domain, *_names(whole.names.get(one.domain, ""))}
+        is_gap = isinstance(one, Finding) and one.code == VisibilityGap.code
         return (
-            (self.node is None or one.node == self.node)
-            and (self.clique is None or one.clique == self.clique)
-            and (self.index is None or one.index == self.index)
-            and (self.domain is None or self.domain in names)
+            (self.node is None or one.node == self.node or (is_gap and not one.node))
+            and (self.clique is None or one.clique == self.clique or (is_gap and not one.clique))
+            and (self.index is None or one.index == self.index or (is_gap and one.index is None))
+            and (self.domain is None or self.domain in names or (is_gap and not one.domain))
         )
 
     def _holds(self, one: Holding) -> bool:

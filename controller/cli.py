@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from controller import exits
 from controller.audit_command import audit
 from controller.completion_command import completion
 from controller.copy_command import copy_log
@@ -29,8 +30,11 @@ class Commands(click.Group):
         """Turn errors that a user can mend into sentences; a defect keeps its traceback."""
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit):
             raise
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("\nInterrupted.", err=True)
+            raise click.exceptions.Exit(exits.INTERRUPTED) from None
         except BaseException as error:
             failure = explain(error)
             if failure is None:
@@ -46,7 +50,7 @@ def main() -> None:
     \b
     Exit codes: 0 done, 1 a defect, 2 wrong command line,
     3 configuration, 4 the log, 5 the API server, 6 leadership lost, 7 audit, copy,
-    verify or simulate found something, 8 an input of import, 9 a worker made no
+    verify, simulate or why found something, 8 an input of import, 9 a worker made no
     progress, 10 cut off at its end, 130 interrupted.
     """
 

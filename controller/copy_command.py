@@ -27,6 +27,9 @@ class Result(msgspec.Struct, frozen=True):
     not_ours: int
 
 
+SQLITE = "sqlite:"
+
+
 @click.command(name="copy")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
@@ -60,6 +63,8 @@ def copy_log(
       cliquelog copy sqlite:/var/lib/cliquelog/log.sqlite kafka://kafka-0.kafka:9092/cliquelog
       cliquelog copy kafka://kafka-0.kafka:9092/cliquelog sqlite:incident.sqlite
     """
+    if is_one_log(source, target):
+        raise exits.Failure(f"{source} and {target} are one log; name another one to copy to", exits.LOG)
     console = consoles(as_json=as_json)
     strangers = _Strangers()
     making = places.Making(kafka_config, replication, in_sync(replication, min_insync))
@@ -76,6 +81,14 @@ def copy_log(
         click.echo(text_of(copied, strangers.count))
     if copied.differences:
         raise click.exceptions.Exit(exits.FOUND)
+
+
+def is_one_log(one: str, other: str) -> bool:
+    """Say whether two places are the same: by name, or on the disk through links."""
+    paths = [Path(place.removeprefix(SQLITE)) for place in (one, other) if place.startswith(SQLITE)]
+    if len(paths) == 2 and all(path.exists() for path in paths):
+        return paths[0].samefile(paths[1])
+    return one == other
 
 
 async def _copy(

@@ -15,7 +15,7 @@
 8  an input of `import` cannot be read, or holds a line that is not understood and `--strict` was given
 9  the worker of a consumer group made no progress: start the process again
 10 the process did not end in time when it was asked to, and was cut off; nothing that was acknowledged is lost
-129, 130, 143  `copy` or `simulate` was ended by SIGHUP (a terminal that was closed), SIGINT (Ctrl-C) or SIGTERM
+129, 130, 143  it was ended by SIGHUP (a terminal that was closed; `copy`, `simulate`), SIGINT (Ctrl-C) or SIGTERM
 """
 
 import click
@@ -34,6 +34,7 @@ FOUND = 7
 INPUT = 8
 STALLED = 9
 LATE = 10
+INTERRUPTED = 130
 
 
 class Failure(click.ClickException):

@@ -47,3 +47,8 @@ def consoles(*, as_json: bool) -> Console:
     """Give where people are told: standard error if standard output is for a program."""
     stream = sys.stderr if as_json else sys.stdout
     return Console(stderr=as_json, width=None if stream is not None and stream.isatty() else 80)
+
+
+def safe(text: str) -> str:
+    """Give the text without what a terminal would obey: the names in a history that was imported may be anything."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.moments import clock, parse, relative, rfc3339
+from controller.terminal import safe
 from projections.audit.why import Explanation, Step
 
 WIDTH = 80
@@ -103,23 +104,18 @@ def show(one: Document, console: Console) -> None:
     if one.steps:
         console.print()
         for line in _places(one):
-            console.print(Text(_safe(line)), soft_wrap=True, highlight=False)
+            console.print(Text(safe(line)), soft_wrap=True, highlight=False)
         console.print()
         console.print(_table(one))
     for note in one.notes:
         console.print(_plain(f"note: {note}"), soft_wrap=True, highlight=False)
     if one.look_at is not None:
-        console.print(Text(f"\nlook at: {_safe(one.look_at)}"), soft_wrap=True, highlight=False)
+        console.print(Text(f"\nlook at: {safe(one.look_at)}"), soft_wrap=True, highlight=False)
 
 
 def _plain(text: str) -> Text:
     """Give a sentence as lines of the width, with names kept whole."""
-    return Text(textwrap.fill(_safe(text), WIDTH, break_long_words=False, break_on_hyphens=False))
-
-
-def _safe(text: str) -> str:
-    """Give the text without what a terminal would obey: the names in a history that was imported may be anything."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    return Text(textwrap.fill(safe(text), WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 def _places(one: Document) -> Iterator[str]:

@@ -147,7 +147,8 @@ class AuditLog:
             yield self._removed(event, resource, source)
         elif event.verb == "deletecollection":
             cause = "a whole collection was deleted, and the log does not hold which objects that were"
-            yield Lost(source, milliseconds(event.stage_timestamp), resource.plural, cause)
+            namespace = event.object_ref.namespace if event.object_ref is not None else ""
+            yield Lost(source, milliseconds(event.stage_timestamp), resource.plural, cause, namespace)
         elif event.verb == "update" and resource == CDCS and (from_request := self._from_request(event, source)):
             yield from_request
         elif event.verb in _WRITES:

@@ -82,7 +82,7 @@ class Reading:
         self._format: Format | None = None
         with ExitStack() as stack:
             stream = stack.enter_context(inputs.opened(path, observer.advanced if path == inputs.STDIN else _unheard))
-            head = _head(stream)
+            head, self._broken = _head(stream)
             if path == inputs.STDIN:
                 self._stdin = (stack.pop_all(), inputs.rejoined(head, stream))
         if head.strip():
@@ -101,6 +101,9 @@ class Reading:
     def told(self) -> Iterator[Told]:
         """Give what the input tells. Raises UnfitInput for a line that is not understood, if the import is strict."""
         if self._format is None:
+            if self._broken is not None:
+                self.report.lines += 1
+                yield from self._unread(f"{self.report.path}:1", f"the file cannot be read: {self._broken}")
             return
         with ExitStack() as stack:
             if self._stdin is None:
@@ -153,20 +156,25 @@ class Reading:
                 self._latest = max(self._latest, one.time_ms)
                 yield one
         except NotUnderstood as error:
-            if self._options.strict:
-                raise UnfitInput(f"{source}: {error}; mend it, or leave out --strict to go on without it") from None
-            self.report.not_understood += 1
-            self._observer.complained(source, str(error))
-            yield Lost(source, self._latest, IMPORT, f"a line was not understood: {error}")
+            yield from self._unread(source, str(error))
+
+    def _unread(self, source: str, reason: str) -> Iterator[Told]:
+        if self._options.strict:
+            raise UnfitInput(f"{source}: {reason}; mend it, or leave out --strict to go on without it")
+        self.report.not_understood += 1
+        self._observer.complained(source, reason)
+        yield Lost(source, self._latest, IMPORT, f"a line was not understood: {reason}")
 
 
-def _head(stream: inputs.Stream) -> bytes:
-    """Give the beginning: some whole lines, one at least, or as much as can be read."""
+def _head(stream: inputs.Stream) -> tuple[bytes, Exception | None]:
+    """Give the beginning: some whole lines, one at least, or as much as can be read; and what it broke off with."""
     head = b""
-    with suppress(*inputs.BROKEN):
+    try:
         while len(head) < HEAD and (line := stream.readline(inputs.LINE_MAX)):
             head += line
-    return head
+    except inputs.BROKEN as error:
+        return head, error
+    return head, None
 
 
 def _unheard(_count: int) -> None:

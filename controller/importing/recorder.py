@@ -78,8 +78,13 @@ class Recorder:
             case Marked():
                 return [_entry(one, told, Provenance(told.source)) for one in self._normaliser.handle(told.event)]
             case Lost():
+                if told.namespace and not self._knows_of(told.resource, told.namespace):
+                    return []  # As with every namespace that is deleted: it held nothing that this history speaks of.
                 gap = WatchGap(told.resource, 0, told.cause)
                 return [_entry((WATCH_PREFIX + told.resource, gap), told, Provenance(told.source))]
+
+    def _knows_of(self, plural: str, namespace: str) -> bool:
+        return any(place[:2] == (plural, namespace) for place in self._named)
 
     # --- objects ---
 

@@ -92,12 +92,16 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Something that the source should tell is missing here; `resource` is a plural, or `import` for a whole line."""
+    """Something that the source should tell is missing here; `resource` is a plural, or `import` for a whole line.
+
+    `namespace`: the only one that it concerns; empty if that is not known.
+    """
 
     source: str
     time_ms: int
     resource: str
     cause: str
+    namespace: str = ""
 
 
 class Marked(msgspec.Struct, frozen=True):

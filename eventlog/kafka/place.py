@@ -63,6 +63,8 @@ def _parsed(place: str) -> KafkaPlace:
     for name in (topic, snapshots):
         if not _TOPIC.fullmatch(name) or name in (".", ".."):
             raise ValueError(f"{name!r} cannot be a topic (1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-')")
+        if name.startswith("__"):
+            raise ValueError(f"{name!r} is one of Kafka's own topics (they begin with '__')")
     if topic == snapshots:
         raise ValueError("the log and its snapshots cannot share one topic")
     return KafkaPlace(servers, topic, snapshots)

@@ -116,7 +116,7 @@ def _print(found: Found, unproven: list[str], options: Options) -> None:
     rate = found.seeds / found.seconds
     console.print(f"{found.seeds:,} seeds in {found.seconds:.1f} s ({rate:.1f} per second), {len(found.failed)} failed")
     console.print(f"the slowest was right again {found.slowest_s:.0f} virtual seconds after its last fault")
-    for kind in unproven:
+    for kind in unproven if is_judged(found) else ():
         console.print(f"this proves nothing of a fault that never struck: {kind}", markup=False)
     for verdict in found.failed[:STORIES_MAX]:
         # Whoever states what is left out repeats a story, and is told that one.
