@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -86,8 +86,8 @@ def copy_log(
 def is_one_log(one: str, other: str) -> bool:
     """Say whether two places are the same: by name, or on the disk through links."""
     paths = [Path(place.removeprefix(SQLITE)) for place in (one, other) if place.startswith(SQLITE)]
-    if len(paths) == 2 and all(path.exists() for path in paths):
-        return paths[0].samefile(paths[1])
+    with suppress(OSError):  # one that is not there, or cannot be, is nobody's twin
+        return one == other or (len(paths) == 2 and paths[0].samefile(paths[1]))
     return one == other
 
 

@@ -220,7 +220,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_command_writes_one_file_and_replaces_an_older_one(log: str, tmp_path: Path) -> None:
     output = tmp_path / "page.html"
-    output.write_text("old")
+    output.write_text("<!DOCTYPE html>old")
     done = cliquelog("report", log, "-o", output)
 
     assert done.exit_code == 0
