@@ -88,6 +88,11 @@ class Controller:
         return self._process.pid
 
     @property
+    def is_running(self) -> bool:
+        """Whether there is a process: between two lives there is none."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
     def url(self) -> str:
         """Where it serves operators."""
         return f"http://127.0.0.1:{self._port}"

@@ -102,6 +102,7 @@ async def kill(group: Group, dice: random.Random) -> None:
     for number, share in enumerate(sorted(dice.uniform(0.02, 0.8) for _ in range(6))):
         await group.reaches(share)
         one = await group.observer() if number % 2 else dice.choice(group.workers)
+        await running(one)
         lives = len(one.codes)
         one.worker.signal(signal.SIGKILL)
         await ended(one, lives)
@@ -111,6 +112,7 @@ async def freeze(group: Group, dice: random.Random) -> None:
     """Let each worker, so the observer too, stand still for longer than its session, and then go on as before."""
     for share, one in zip((0.05, 0.3, 0.55), dice.sample(group.workers, WORKERS), strict=True):
         await group.reaches(share)
+        await running(one)
         one.worker.freeze()
         await asyncio.sleep(2.5 * SESSION_S + dice.uniform(0, 5))
         one.worker.thaw()
@@ -129,11 +131,21 @@ async def roll(group: Group, dice: random.Random) -> None:
     """Restart each worker as a rollout does: the next one when the one before is ready again."""
     await group.reaches(0.1)
     for one in dice.sample(group.workers, WORKERS):
+        await running(one)
         lives = len(one.codes)
         one.worker.signal(signal.SIGTERM)
         await ended(one, lives)
         await asyncio.sleep(2 * RESTART_S)
         await one.worker.ready()
+
+
+async def running(one: Supervised) -> None:
+    """Wait until the worker has a process: one that has just ended gets the next in a moment."""
+
+    async def is_running() -> bool:
+        return one.worker.is_running
+
+    await eventually(is_running, bool, "the worker runs")
 
 
 async def ended(one: Supervised, lives: int) -> None:
