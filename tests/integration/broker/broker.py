@@ -64,7 +64,8 @@ class Broker:
                 for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
                 for user, password in PASSWORDS.items()
             ]
-            identity = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+            # Its first six bits are 0, so it begins with A: one that begins with "-" is taken for an option.
+            identity = base64.urlsafe_b64encode(b"\0" + secrets.token_bytes(15)).decode().rstrip("=")
             self._runtime.run("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings), *users)
             self._formatted = True
         self._runtime.start("kafka.Kafka", str(self._settings))
