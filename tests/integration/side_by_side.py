@@ -12,13 +12,13 @@ from uuid import uuid4
 import msgspec
 import structlog
 
-from controller import faust_engine
 from controller.appender import Appender
 from controller.config import GroupConfig
-from controller.consumer import ConsumerConfig, PartitionConsumer, Source
-from controller.embedded import EmbeddedEngine
-from controller.engine import Engine
-from controller.faust_engine import FaustEngine
+from controller.engines import faust as faust_engine
+from controller.engines.consumer import ConsumerConfig, PartitionConsumer, Source
+from controller.engines.embedded import EmbeddedEngine
+from controller.engines.engine import Engine
+from controller.engines.faust import FaustEngine
 from controller.metrics import Metrics
 from eventlog.events import ClaimTemplateSeen
 from eventlog.kafka import KafkaPlace, KafkaSnapshots

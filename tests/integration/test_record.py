@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from controller import exits, places
-from controller.auditing import audit
+from controller.history.auditing import audit
 from controller.importing import importer
 from controller.importing.merging import SKEW_MS
 from eventlog.kafka import KafkaPlace
