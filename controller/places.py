@@ -1,6 +1,7 @@
 """Where a log is: `sqlite:PATH` or `kafka://...`. The one place that knows the adapters by name."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -83,6 +84,23 @@ def size_bytes(place: str) -> int:
         raise LogUnreadable(f"{place!r} is not in a file, which this command needs: write sqlite:PATH")
     path = resolved(Path(_path(place)))
     return size(path) + size(path.with_name(f"{path.name}-wal"))
+
+
+def stamp(place: str) -> str:
+    """Give what tells a log in a file from another that stood there, or from itself before it was changed.
+
+    Kafka's records do not change, and of a topic its name and their places tell enough.
+    """
+    if place.startswith(KAFKA):
+        return place
+    path = resolved(Path(_path(place)))
+    stamps = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        with suppress(OSError):
+            found = file.stat()
+            if found.st_size:
+                stamps.append(f"{found.st_ino} {found.st_size} {found.st_mtime_ns}")
+    return "/".join(stamps)
 
 
 async def damage(log: EventLog) -> Sequence[str]:

@@ -90,9 +90,10 @@ def audit(
 
 
 async def _audit(place: str, kafka_config: Path | None, *, use_index: bool) -> Audit:
+    stamp = places.stamp(place)
     log, _ = await places.open_readonly(place, kafka_config=kafka_config)
     try:
-        key = await audit_index.key_of(log)
+        key = await audit_index.key_of(log, stamp)
         found = audit_index.load(key) if use_index else None
         if found is None:
             found = await examine(log)
