@@ -184,8 +184,8 @@ class Following:
     def _rank(self, place: tuple[str, str]) -> tuple[bool, bool, bool, int, str]:
         trail = self._trails[place]
         standing = trail.standing
-        latest = max((mark.time_ms for mark in trail.marks.values()), default=0)
-        return (standing.joined is not None, standing.pod is not None, is_clique(place[0]), latest, trail.domain)
+        is_there = (standing.joined is not None, standing.pod is not None)
+        return (*is_there, is_clique(place[0]), trail.touched_ms, trail.domain)
 
 
 def _domains(state: Aggregate, key: str, node: str) -> Iterable[str]:

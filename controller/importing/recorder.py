@@ -98,7 +98,7 @@ class Recorder:
             yield from self._ended_unseen(told, known)
             known = None
         is_new = known is None or told.version > known.metadata.resource_version
-        inferred = self._judge(told) if is_new else ""
+        inferred = self._judge(told) if is_new else told.inferred
         if told.gone or not observations.is_of_a_domain(told.object):
             if known is None and not told.gone:
                 return
@@ -139,7 +139,7 @@ class Recorder:
     def _removed(self, told: Removed) -> Iterator[Entry]:
         place = (told.resource.plural, told.namespace, told.name)
         known = self._named.get(place)
-        if known is not None:
+        if known is not None and told.uid in {"", known.metadata.uid}:
             self._forget(place)
             yield from self._handled(
                 reflector.ObjectDeleted(_selector(told.resource), known), told, UNTOLD_VERSION, writer=told.writer
