@@ -67,13 +67,12 @@ async def situation(log: EventLog, subject: str, until_ms: int | None) -> Situat
 
 
 async def records(log: EventLog, partition: int, until_ms: int | None) -> AsyncIterator[Record]:
-    """Give the partition's records up to the end that it has now, or to the first one after that time."""
+    """Give the partition's records up to the end that it has now, of those up to that time."""
     beginning, end = await log.beginning_offset(partition), await log.end_offset(partition)
     async for batch in batches(log, partition, beginning, end, limit=BATCH):
         for record in batch:
-            if until_ms is not None and record.timestamp_ms > until_ms:
-                return
-            yield record
+            if until_ms is None or record.timestamp_ms <= until_ms:
+                yield record  # Clocks go back, so that one of an earlier time may follow.
 
 
 async def _find(log: EventLog, subject: str, until_ms: int | None) -> Found:

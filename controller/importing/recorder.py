@@ -56,6 +56,37 @@ class _Cdc:
             self.rows.popitem(last=False)
 
 
+class _Lists:
+    """Lists that captures of one cluster tell at the same time: only the one that began last proves what is absent.
+
+    To the normaliser there is one list of a kind at a time, and what the others held before is none of it. A list may
+    begin in one file of a capture that was rotated, and be complete in the next.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[str]] = {}
+        self._void: dict[str, set[str]] = {}
+
+    def proves(self, told: Marked) -> bool:
+        """Say whether the mark counts: all do but the end of a list that another one was begun beside."""
+        plural, path = told.event.selector.resource.plural, told.source.rpartition(":")[0]
+        began, void = self._open.setdefault(plural, []), self._void.setdefault(plural, set())
+        if isinstance(told.event, reflector.RelistBegan):
+            began[:] = [*(one for one in began if one != path), path]
+            void.discard(path)
+        if not isinstance(told.event, reflector.RelistCompleted):
+            return True
+        if path in void or (void and path not in began):
+            void.discard(path)
+            return False
+        if len(began) > 1 and began[-1] != path:
+            began[:] = [one for one in began if one != path]
+            return False
+        void.update(one for one in began[:-1] if one != path)
+        began.clear()
+        return True
+
+
 class Recorder:
     """Turns what inputs tell, in the order in which it is to be recorded, into entries."""
 
@@ -65,6 +96,7 @@ class Recorder:
         self._named: dict[Place, KubeObject] = {}
         self._cdcs: dict[str, _Cdc] = {}
         self._requests: OrderedDict[str, None] = OrderedDict()
+        self._lists = _Lists()
 
     def take(self, told: Told) -> list[Entry]:
         """Give the entries that follow."""
@@ -76,6 +108,8 @@ class Recorder:
             case Answered():
                 return list(self._answered(told))
             case Marked():
+                if not self._lists.proves(told):
+                    return []
                 return [_entry(one, told, Provenance(told.source)) for one in self._normaliser.handle(told.event)]
             case Lost():
                 if told.namespace and not self._knows_of(told.resource, told.namespace):

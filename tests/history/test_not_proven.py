@@ -4,11 +4,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from controller.history import explaining, rerunning
 from controller.history.auditing import Audit
 from controller.history.timeline import Until
+from controller.recording import capturing
 from controller.writing.pacing import Pace
 from eventlog import codec
 from eventlog.events import (
@@ -228,6 +230,13 @@ async def test_a_refused_write_of_the_pod_is_not_why_the_row_is_not_written() ->
     assert (await why(steps) or "").split()[0] != "write-throttled"
 
 
+async def test_a_record_after_one_of_a_clock_that_was_ahead_counts_as_of_its_time() -> None:
+    log = MemoryLog(partitions=3)
+    for time_ms, event in ((1000, cdc(1)), (9000, cdc(2, B0)), (2000, cdc(3, B0, A1))):
+        await log.append([codec.entry(C, event, timestamp_ms=time_ms, controller="test")])
+    assert (await explaining.situation(log, "a", 3000)).standing.listed == A1
+
+
 async def test_the_domain_that_a_node_left_last_is_told_of() -> None:
     steps: list[Step] = [cdc(1, A0, domain="z"), cdc(2, domain="z"), cdc(3, A0, domain="b"), cdc(4, domain="b")]
     assert (await why(steps) or "").split()[1] == "b"
@@ -356,6 +365,23 @@ async def test_a_late_line_of_a_deletion_does_not_end_the_object_that_came_after
     first, second = (await of(log, tmp_path)).holdings
     assert first.end is not None
     assert second.end is None
+
+
+@pytest.mark.parametrize("later_ms", [15, 25, 1000])
+async def test_captures_whose_lists_overlap_end_nothing(tmp_path: Path, later_ms: int) -> None:
+    seen = json.loads(started(row("a", "10.0.0.1", 0)).lines[-1])["responseObject"]
+    page = msgspec.Raw(json.dumps({"items": [seen]}).encode())
+    plural, paths = "computedomaincliques", [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    for path, begin in zip(paths, (10_000, 10_000 + later_ms), strict=True):
+        lines = [
+            capturing.Header(capturing.FORM, "1"),
+            capturing.Began(begin, plural, "start"),
+            capturing.Page(begin + 10, plural, page),
+            capturing.Completed(begin + 20, plural, 1100, 1),
+        ]
+        path.write_bytes(b"".join(map(capturing.encode, lines)))
+    (one,) = (await audited(paths)).holdings
+    assert one.end is None
 
 
 async def test_the_user_that_was_impersonated_is_the_writer(tmp_path: Path) -> None:
