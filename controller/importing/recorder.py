@@ -47,10 +47,11 @@ class _Cdc:
     def __init__(self) -> None:
         self.version = -1
         self.generation = 0
+        self.is_ending = False
         self.rows: OrderedDict[int, tuple[DaemonRow, ...]] = OrderedDict()
 
-    def take(self, version: int, generation: int, rows: tuple[DaemonRow, ...]) -> None:
-        self.version, self.generation = version, generation
+    def take(self, version: int, generation: int, rows: tuple[DaemonRow, ...], *, is_ending: bool) -> None:
+        self.version, self.generation, self.is_ending = version, generation, is_ending
         self.rows[version] = rows
         if len(self.rows) > _BASES_MAX:
             self.rows.popitem(last=False)
@@ -150,14 +151,16 @@ class Recorder:
         if not isinstance(told.object, ComputeDomainClique):
             return ""
         known = self._cdcs.setdefault(told.object.metadata.uid, _Cdc())
-        before, is_first = known.generation, known.version < 0
-        known.take(told.version, told.generation, told.object.daemons)
+        before, is_first, was_ending = known.generation, known.version < 0, known.is_ending
+        known.take(told.version, told.generation, told.object.daemons, is_ending=told.object.metadata.terminating)
         if told.inferred:
             return told.inferred
         if told.generation == 0:
             return UNTOLD_COUNT
         missing = told.generation - before - 1
-        if missing <= 0 or (told.gone and missing == 1):  # A deletion counts as a change of its own.
+        if missing <= 0 or (
+            told.gone and not was_ending and missing == 1
+        ):  # That it is to be deleted is a change of its own.
             return ""
         changes = "1 change" if missing == 1 else f"{missing} changes"
         if is_first:

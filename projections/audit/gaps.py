@@ -33,20 +33,25 @@ class Gaps:
         """Know of no gap."""
         self._gaps: list[tuple[float, float]] = []
         self._since: int | None = None
+        self._is_told = False
+        """Whether the gap is one of an import, whose inputs need not have lists that end it."""
 
     def take(self, change: Change) -> None:
         """See whether a gap began or a list has ended it."""
         if change.key != KEY:
             return
         if isinstance(change.event, WatchGap | RelistBegan) and self._since is None:
-            self._since = change.time_ms
+            self._since, self._is_told = change.time_ms, bool(change.source)
+        elif isinstance(change.event, WatchGap) and self._is_told:
+            self._gaps.append((change.time_ms, change.time_ms))
         elif isinstance(change.event, RelistCompleted) and self._since is not None:
             self._gaps.append((self._since, change.time_ms))
             self._since = None
 
     def marked(self, holdings: Iterable[Holding]) -> list[Holding]:
         """Give the holdings with what the gaps leave uncertain of them."""
-        gaps = sorted([*self._gaps, *([(self._since, inf)] if self._since is not None else [])])
+        last = [] if self._since is None else [(self._since, self._since if self._is_told else inf)]
+        gaps = sorted([*self._gaps, *last])
         if not gaps:
             return list(holdings)
         begins = [begin for begin, _ in gaps]

@@ -185,7 +185,7 @@ class Trail:
 
     def _follow_removal(self, change: Change, before: Standing) -> None:
         now = self.standing
-        if before.listed is not None and now.listed is None:
+        if before.listed is not None and now.listed is None and not before.left:
             self.removal = Removal(change.time_ms, change.writer, evidence(change))
         elif now.listed is not None or _uid(now) != _uid(before):
             self.removal = None

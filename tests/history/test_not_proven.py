@@ -74,6 +74,14 @@ async def test_a_removal_is_told_though_the_deletion_of_the_pod_tells_no_version
     assert one.inferred
 
 
+NEXT_LIFE = (pod(1), cdc(2, A0), gone(3), pod(4, uid="q", ip=""), cdc(5))
+
+
+async def test_the_row_of_a_daemon_that_went_may_go_while_the_next_pod_waits_for_its_address() -> None:
+    assert await findings("row-removed", [*NEXT_LIFE, pod(6, uid="q", ip="9")]) == []
+    assert (await why([*NEXT_LIFE, pod(6, uid="q", ip="9")]) or "").split()[0] == "row-not-written"
+
+
 # --- index-changed, index-not-kept ---
 
 
@@ -367,6 +375,31 @@ async def test_a_late_line_of_a_deletion_does_not_end_the_object_that_came_after
     assert second.end is None
 
 
+async def test_after_a_collection_that_was_deleted_untold_what_is_seen_is_observed(tmp_path: Path) -> None:
+    log = started(row("a", "10.0.0.1", 0))
+    reference = {key: value for key, value in cdc_reference(log).items() if key != "name"}
+    log._line("namespace-controller", "deletecollection", reference, {"code": 200}, None, None)
+    log.at_ms += 10_000
+    log.rows([row("a", "10.0.0.1", 0), row("b", "10.0.0.2", 1)])
+    a, b = (await of(log, tmp_path)).holdings
+    assert a.inferred
+    assert not b.inferred
+
+
+async def test_a_change_that_is_missing_before_an_end_that_was_under_way_is_not_the_end(tmp_path: Path) -> None:
+    log = started(row("a", "10.0.0.1", 0))
+    last = json.loads(log.lines[-1])["responseObject"]
+    end = {"deletionTimestamp": "2026-09-11T10:00:11Z", "deletionGracePeriodSeconds": 0}
+    for number, finalizers in ((3, ["f"]), (4, [])):
+        version = {"resourceVersion": f"300{number}", "generation": number + (number == 4), "finalizers": finalizers}
+        answer = {**last, "metadata": {**last["metadata"], **end, **version}}
+        log._line("admin", "update", cdc_reference(log), {"code": 200}, None, answer)
+        log.at_ms += 10_000
+    (one,) = (await of(log, tmp_path)).holdings
+    assert one.end is not None
+    assert one.inferred
+
+
 @pytest.mark.parametrize("later_ms", [15, 25, 1000])
 async def test_captures_whose_lists_overlap_end_nothing(tmp_path: Path, later_ms: int) -> None:
     seen = json.loads(started(row("a", "10.0.0.1", 0)).lines[-1])["responseObject"]
@@ -379,7 +412,7 @@ async def test_captures_whose_lists_overlap_end_nothing(tmp_path: Path, later_ms
             capturing.Page(begin + 10, plural, page),
             capturing.Completed(begin + 20, plural, 1100, 1),
         ]
-        path.write_bytes(b"".join(map(capturing.encode, lines)))
+        path.write_bytes(b"".join([capturing.encode(line) for line in lines]))
     (one,) = (await audited(paths)).holdings
     assert one.end is None
 

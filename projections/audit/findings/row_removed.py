@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from eventlog.events import DaemonPodGone, DaemonPodSeen
+from eventlog.events import DaemonPodGone, DaemonPodSeen, Row
 from projections.audit.change import Change, RowChange
 from projections.audit.finding import Finding, Rule
 from projections.audit.holdings import Holding
-from projections.clique import Pod
+from projections.clique import CliqueState, Pod, row_is_dead
 
 NO_LATER_WORD = "the history has no later word of the pod, so its deletion may be missing"
 END_UNTOLD = "the history does not tell when the pod went"
@@ -53,7 +53,7 @@ class RowRemoved(Rule):
 
     def _open(self, change: Change, row: RowChange, version: int) -> None:
         found = _pod_of(change, row)
-        if found is None or row.before is None:
+        if found is None or row.before is None or _was_dead(change, row, row.before):
             return
         uid, pod = found
         by = f" by {change.writer}" if change.writer else ""
@@ -82,6 +82,12 @@ class RowRemoved(Rule):
                 yield msgspec.structs.replace(case.finding, inferred=case.finding.inferred or doubt)
             elif version > case.version:
                 yield case.finding
+
+
+def _was_dead(change: Change, row: RowChange, before: Row) -> bool:
+    """Say whether the row was of a daemon that is known to have gone, whoever is on the node since."""
+    membership = change.before.domains.get(row.domain) if isinstance(change.before, CliqueState) else None
+    return membership is not None and row_is_dead(membership, before)
 
 
 def _pod_of(change: Change, row: RowChange) -> tuple[str, Pod] | None:
