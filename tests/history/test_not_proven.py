@@ -13,8 +13,10 @@ from controller.history.timeline import Until
 from controller.recording import capturing
 from controller.writing.pacing import Pace
 from eventlog import codec
+from eventlog.event import Provenance
 from eventlog.events import (
     DaemonPodGone,
+    DomainSeen,
     IndexAdopted,
     NodeGone,
     NodeSeen,
@@ -36,6 +38,7 @@ from tests.history.test_findings import (
     A0_NEW,
     A1,
     B0,
+    DONE,
     JOINED,
     OTHER,
     READY,
@@ -156,11 +159,22 @@ async def test_an_eviction_that_a_budget_refuses_is_no_throttling(tmp_path: Path
     assert "throttled" not in codes(await of(log, tmp_path))
 
 
+# --- stuck-deletion ---
+
+
+@pytest.mark.parametrize("is_imported", [True, False])
+async def test_a_deletion_of_which_an_import_tells_no_end_is_inferred(*, is_imported: bool) -> None:
+    provenance = Provenance("audit.log:1") if is_imported else None
+    ending = DomainSeen("d", 1, "team", "job", terminating=True, provenance=provenance)
+    (one,) = await findings("stuck-deletion", [("d", ending), 600_000, cdc(2), DONE])
+    assert bool(one.inferred) == is_imported
+
+
 # --- visibility ---
 
 
 async def test_a_hole_in_which_rows_may_have_gone_and_come_is_told() -> None:
-    assert await findings("visibility-gap", [cdc(1, A0), cdc(3, A0, missing="2 changes are missing")])
+    assert await findings("visibility-gap", [cdc(1, A0), cdc(3, A0, missing="2 changes are missing"), DONE])
 
 
 async def test_rows_that_the_first_list_shows_began_earlier() -> None:
