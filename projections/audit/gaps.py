@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from itertools import accumulate
 from math import inf
 
+import msgspec
 from msgspec.structs import replace
 
-from eventlog.events import RelistBegan, RelistCompleted, WatchGap
+from eventlog.events import AnyEvent, RelistBegan, RelistCompleted, WatchGap
 from projections.audit.change import Change
 from projections.audit.holdings import Holding
 
@@ -26,54 +27,76 @@ END_IN_A_GAP = "it was found to be over in a list, at the start or after a gap o
 ACROSS = "the watch had a gap while it lasted"
 
 
-class Gaps:
-    """Follows the marks of the watch on clique objects."""
+class Spans(msgspec.Struct, frozen=True):
+    """Spans of time by their begin, each with the latest end of one up to it: they may overlap, as times go back."""
+
+    begins: list[float]
+    ends: list[float]
+
+    def hold(self, time_ms: float) -> bool:
+        """Say whether the time is within one."""
+        before = bisect_right(self.begins, time_ms)
+        return before > 0 and time_ms <= self.ends[before - 1]
+
+    def begin_between(self, first_ms: float, last_ms: float) -> bool:
+        """Say whether one begins after the one time and before the other."""
+        return bisect_right(self.begins, first_ms) < bisect_left(self.begins, last_ms)
+
+
+class Unseen:
+    """The times in which nobody watched a kind: from a gap, or the begin of a list, until the list is complete."""
 
     def __init__(self) -> None:
-        """Know of no gap."""
+        """Know of none."""
         self._gaps: list[tuple[float, float]] = []
         self._since: int | None = None
         self._is_told = False
         """Whether the gap is one of an import, whose inputs need not have lists that end it."""
 
+    def take(self, event: AnyEvent, time_ms: int) -> None:
+        """Take in a mark of the watch."""
+        if isinstance(event, WatchGap | RelistBegan) and self._since is None:
+            self._since, self._is_told = time_ms, isinstance(event, WatchGap) and event.provenance is not None
+        elif isinstance(event, WatchGap) and self._is_told:
+            self._gaps.append((time_ms, time_ms))
+        elif isinstance(event, RelistCompleted) and self._since is not None:
+            self._gaps.append((self._since, time_ms))
+            self._since = None
+
+    def spans(self) -> Spans:
+        """Give the times."""
+        last = [] if self._since is None else [(self._since, self._since if self._is_told else inf)]
+        gaps = sorted([*self._gaps, *last])
+        return Spans([begin for begin, _ in gaps], list(accumulate((end for _, end in gaps), max)))
+
+
+class Gaps:
+    """Follows the marks of the watch on clique objects."""
+
+    def __init__(self) -> None:
+        """Know of no gap."""
+        self._unseen = Unseen()
+
     def take(self, change: Change) -> None:
         """See whether a gap began or a list has ended it."""
-        if change.key != KEY:
-            return
-        if isinstance(change.event, WatchGap | RelistBegan) and self._since is None:
-            self._since, self._is_told = change.time_ms, bool(change.source)
-        elif isinstance(change.event, WatchGap) and self._is_told:
-            self._gaps.append((change.time_ms, change.time_ms))
-        elif isinstance(change.event, RelistCompleted) and self._since is not None:
-            self._gaps.append((self._since, change.time_ms))
-            self._since = None
+        if change.key == KEY:
+            self._unseen.take(change.event, change.time_ms)
 
     def marked(self, holdings: Iterable[Holding]) -> list[Holding]:
         """Give the holdings with what the gaps leave uncertain of them."""
-        last = [] if self._since is None else [(self._since, self._since if self._is_told else inf)]
-        gaps = sorted([*self._gaps, *last])
-        if not gaps:
-            return list(holdings)
-        begins = [begin for begin, _ in gaps]
-        # Up to each gap the latest end of one: times may go back, so that gaps overlap.
-        ends = list(accumulate((end for _, end in gaps), max))
-        return [_marked(one, begins, ends) for one in holdings]
+        spans = self._unseen.spans()
+        return [_marked(one, spans) for one in holdings] if spans.begins else list(holdings)
 
 
-def _marked(one: Holding, begins: list[float], ends: list[float]) -> Holding:
+def _marked(one: Holding, spans: Spans) -> Holding:
     if one.decided and not one.seen_first:
         return one
-    begin_ms, end_ms = one.begin.time_ms, one.end.time_ms if one.end is not None else inf
+    end_ms = one.end.time_ms if one.end is not None else inf
     reasons = []
-    if not one.decided and bisect_right(begins, begin_ms) < bisect_left(begins, end_ms):
+    if not one.decided and spans.begin_between(one.begin.time_ms, end_ms):
         reasons.append(f"across: {ACROSS}")
-    if _within(begin_ms, begins, ends):
+    if spans.hold(one.begin.time_ms):
         reasons.append(f"its begin: {IN_A_GAP}")
-    if not one.decided and _within(end_ms, begins, ends):
+    if not one.decided and spans.hold(end_ms):
         reasons.append(f"its end: {END_IN_A_GAP}")
     return replace(one, inferred=(*one.inferred, *reasons)) if reasons else one
-
-
-def _within(time_ms: float, begins: list[float], ends: list[float]) -> bool:
-    before = bisect_right(begins, time_ms)
-    return before > 0 and time_ms <= ends[before - 1]

@@ -150,8 +150,8 @@ class Trail:
         self.began_ms = 0
         """When the life before the daemon's present one ended; 0 if this is the first that is known."""
 
-    def take(self, change: Change) -> None:
-        """Take in a record of the key."""
+    def take(self, change: Change, doubt: str = "") -> None:
+        """Take in a record of the key; `doubt` says why what it shows may have been so before."""
         before = self.standing
         match change.after:
             case CliqueState():
@@ -171,7 +171,7 @@ class Trail:
         self.marks = {
             step: known
             if (known := self.marks.get(step)) is not None and known.value == value
-            else Mark(value, change.time_ms, evidence(change), change.inferred)
+            else Mark(value, change.time_ms, evidence(change), change.inferred or doubt)
             for step, value in taken.items()
         }
 

@@ -252,6 +252,21 @@ async def test_a_refused_write_of_the_pod_is_not_why_the_row_is_not_written() ->
     assert (await why(steps) or "").split()[0] != "write-throttled"
 
 
+async def test_a_step_that_a_list_after_a_gap_shows_is_inferred() -> None:
+    log = MemoryLog(partitions=3)
+    marks = [WatchGap("computedomaincliques", 1, "410"), RelistBegan("computedomaincliques", "410")]
+    steps = [(C, cdc(1)), *((WATCH, mark) for mark in marks), (C, cdc(9, A0))]
+    steps += [(WATCH, RelistCompleted("computedomaincliques", 9, 1)), (C, cdc(10, READY))]
+    for number, (key, event) in enumerate(steps):
+        await log.append([codec.entry(key, event, timestamp_ms=1000 * number, controller="test")])
+    found = explain(await explaining.situation(log, "a", None))
+    assert {step.name: bool(step.inferred) for step in found.steps if step.time_ms} == {
+        "index": True,
+        "row": True,
+        "row-ready": False,
+    }
+
+
 async def test_a_record_after_one_of_a_clock_that_was_ahead_counts_as_of_its_time() -> None:
     log = MemoryLog(partitions=3)
     for time_ms, event in ((1000, cdc(1)), (9000, cdc(2, B0)), (2000, cdc(3, B0, A1))):
