@@ -152,6 +152,8 @@ def as_csv(audit: Audit) -> str:
 def show(audit: Audit, console: Console) -> None:
     """Print the tables for people: holdings by clique and domain, then findings."""
     console.print(_heading(audit), highlight=False)
+    if not audit.holdings:
+        console.print("\nno holdings: no record of the log shows one of what is asked for", highlight=False)
     for (clique, domain), holdings in groupby(audit.holdings, key=lambda one: (one.clique, one.domain)):
         console.print(f"\nclique {_escape(clique)}\ndomain {_name(audit, domain)}", highlight=False, soft_wrap=True)
         console.print(_table(list(holdings), audit.begin_ms))

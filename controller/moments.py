@@ -10,7 +10,7 @@ _LAST_MS = 253_402_300_799_999
 
 
 class NotATime(ValueError):
-    """Text that is no time; the message says what is one."""
+    """Text that is no time, or none that can be asked about; the message says what is one."""
 
 
 def parse(text: str, begin_ms: int) -> int:
@@ -25,6 +25,15 @@ def parse(text: str, begin_ms: int) -> int:
     except ValueError:
         raise NotATime(f"{text!r} is no time: write 2026-09-11T10:00:00Z, or +90s after the beginning") from None
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def within(text: str, time_ms: int, begin_ms: int) -> None:
+    """Refuse the time that `text` states if a history begins later: of what was before, it says nothing.
+
+    Raises NotATime.
+    """
+    if time_ms < begin_ms:
+        raise NotATime(f"{text!r} is before the log begins, at {rfc3339(begin_ms)}: it does not tell what was then")
 
 
 def rfc3339(time_ms: int) -> str:

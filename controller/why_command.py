@@ -6,20 +6,25 @@ from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 from rich.console import Console
 
 from controller import exits, explaining, moments, places
 from controller.exits import Failure
 from controller.http import Unanswered, ask
-from controller.options import kafka_config
+from controller.options import Address, Subject, kafka_config
 from controller.why_report import Document, document, show
 from projections.audit.why import explain
 
 
 @click.command()
-@click.argument("subject", metavar="NODE|POD")
+@click.argument("subject", metavar="NODE|POD", type=Subject())
 @click.option("--log", "log", envvar="CLIQUELOG_LOG", help="The log to ask: sqlite:PATH or kafka://HOST:PORT/TOPIC.")
-@click.option("--url", help="The controller to ask, by its --http-endpoint: http://127.0.0.1:8080, from the same host.")
+@click.option(
+    "--url",
+    type=Address(),
+    help="The controller to ask, by its --http-endpoint: http://127.0.0.1:8080, from the same host.",
+)
 @click.option("--at", metavar="TIME", help="As of this time: 2026-09-11T10:00:00Z, or +90s from the log's beginning.")
 @kafka_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/why.md).")
@@ -30,7 +35,7 @@ def why(
 
     NODE|POD is a node's name, or that of a daemon pod: NAME or NAMESPACE/NAME. Ask a log, which is only read (a
     controller may be running on it), or a controller that runs, which also knows what its next write waits for. The
-    exit code is 0 if the node is ready, 7 if a step is missing.
+    exit code is 0 if the node is ready, 7 if a step is missing, and also if no record speaks of the name.
 
     \b
     Examples:
@@ -38,7 +43,10 @@ def why(
       cliquelog why gb200-07 --log sqlite:incident.sqlite --at 2026-09-11T10:00:00Z
       cliquelog why gb200-07 --url http://127.0.0.1:8080
     """
+    source = click.get_current_context().get_parameter_source("log")
     if url is not None:
+        if log is not None and source is not ParameterSource.ENVIRONMENT:
+            raise click.UsageError("--log and --url exclude each other: ask the log, or the controller that writes it")
         if at is not None:
             raise click.UsageError("a controller that runs is asked about now; --at needs a --log")
         answer = asyncio.run(_from_controller(subject, url))
@@ -70,9 +78,16 @@ async def _from_controller(subject: str, url: str) -> Document:
 async def _from_log(subject: str, place: str, at: str | None, kafka_config: Path | None) -> Document:
     log, _ = await places.open_readonly(place, kafka_config=kafka_config)
     try:
-        until_ms = None if at is None else moments.parse(at, await explaining.begin_ms(log))
+        until_ms = None if at is None else _until(at, await explaining.begin_ms(log))
         return document(explain(await explaining.situation(log, subject, until_ms)))
     except moments.NotATime as error:
         raise click.UsageError(str(error)) from None
     finally:
         await log.close()
+
+
+def _until(at: str, begin_ms: int) -> int:
+    """Give the moment that is asked about. Raises moments.NotATime."""
+    until_ms = moments.parse(at, begin_ms)
+    moments.within(at, until_ms, begin_ms)
+    return until_ms

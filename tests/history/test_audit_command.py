@@ -47,7 +47,6 @@ def test_filters_leave_what_they_name(log: str) -> None:
     assert {one["index"] for one in found(log, "--index", "7")["holdings"]} == {7}
     for name in (domain, "domain", "workload/domain"):
         assert len(found(log, "--domain", name)["holdings"]) == len(truth(CHURN))
-    assert found(log, "--domain", "other")["holdings"] == []
 
 
 def test_at_and_between_take_absolute_and_relative_times(log: str) -> None:
@@ -83,3 +82,29 @@ def test_a_wrong_command_line_is_refused(log: str, options: tuple[str, ...]) -> 
     done = cliquelog("audit", log, *options)
     assert done.exit_code == 2
     assert "Error: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--node", "node-0004"), "speaks of node 'node-0004'; near it: 'node-00049', "),
+        (("--clique", "nosuch.1"), "speaks of clique 'nosuch.1'"),
+        (("--domain", "workload/domian"), "speaks of domain 'workload/domian'; near it: 'workload/domain'"),
+        (("--at", "2020-01-01"), "'2020-01-01' is before the log begins, at 2026-11-29T"),
+        (("--between", "2019-01-01", "2020-01-01"), "'2020-01-01' is before the log begins, at 2026-11-29T"),
+        (("--between", "+20s", "+10s"), "--between ends at +10s, before it begins at +20s"),
+    ],
+)
+def test_what_the_log_cannot_know_is_not_answered_with_no_findings(log: str, options: list[str], said: str) -> None:
+    done = cliquelog("audit", log, *options)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_question_that_the_log_answers_with_nobody_says_so(log: str) -> None:
+    assert cliquelog("audit", log, "--node", "node-00000", "--index", "17").stdout.splitlines()[2:] == [
+        "no holdings: no record of the log shows one of what is asked for",
+        "",
+        "no findings",
+    ]
