@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.pacing import Pace
 from controller.replay_command import rules_of
 from controller.rerunning import Outcome, Rules, rerun
 from controller.timeline import Until, in_time_order
@@ -182,6 +183,32 @@ def test_a_wrong_command_line_is_refused(log: str, options: tuple[str, ...]) -> 
     done = cliquelog("replay", log, *options)
     assert done.exit_code == 2
     assert "Error: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--until", "99/120"), "--until 99/120: the log has partitions 0 to 23; name one of them"),
+        (("--until", "2020-01-01"), "is before the log begins"),
+        (("--set", "growth=0"), "'growth=0' sets nothing: give a number from 1 to 1000"),
+        (("--set", "spread=5"), "'spread=5' sets nothing: give a number from 0 to 1"),
+        (("--set", "spread=nan"), "'spread=nan' sets nothing: give a number from 0 to 1"),
+        (("--set", "capacity=2.5"), "'capacity=2.5' sets nothing: give a whole number from 1 to 1000"),
+        (("--set", "quiet_s=1", "--set", "quiet_s=2"), "--set gives quiet_s twice"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_mend(log: str, options: tuple[str, ...], said: str) -> None:
+    done = cliquelog("replay", log, *options)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_help_and_document_name_every_setting() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    told = cliquelog("replay", "--help").stdout
+    for name in ("capacity", *Pace.__struct_fields__):
+        assert f"`{name}`" in document, name
+        assert f"`{name}`" in told, name
 
 
 def test_the_rules_are_the_controllers_own_unless_they_are_set() -> None:
