@@ -13,6 +13,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from kube.transport import reason_of
+
 Check = Callable[[], str | None]
 """Gives why something is not as it should be, in one sentence; None if all is well."""
 
@@ -124,7 +126,7 @@ async def ask(base: str, name: str) -> bytes:
             while len(body) <= ANSWER_MAX and (more := await response.content.read(ANSWER_MAX + 1 - len(body))):
                 body += more
     except (TimeoutError, aiohttp.ClientError, ValueError, OSError) as error:
-        raise Unanswered(f"{base} does not answer ({str(error) or 'no answer in time'}); check that it runs") from error
+        raise Unanswered(f"{base} does not answer: {reason_of(error)}; check that it runs") from error
     if response.status != 200 or len(body) > ANSWER_MAX:
         said = body[:200].decode(errors="replace").strip().splitlines()
         raise Unanswered(f"{base} answers {response.status}: {said[0] if said else 'nothing'}")

@@ -108,11 +108,12 @@ async def _record(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    CaptureFiles.refuse(output)
     groups = watched(namespace)
     clock = SystemClock()
     client = await connect(kubeconfig, context)
     try:
-        # First what leaves nothing behind: rights that are missing must not cost a file.
+        # Before a file is made: rights that are missing must not cost one.
         await preflight(client, [*groups[0], *groups[1]], ROLES)
         files = CaptureFiles(output, rotation, clock, version_of("cliquelog"))
         try:

@@ -71,7 +71,8 @@ async def _from_controller(subject: str, url: str) -> Document:
     except Unanswered as error:
         raise Failure(str(error), exits.API) from error
     except (msgspec.DecodeError, moments.NotATime) as error:
-        raise Failure(f"{url} is no controller of this version: {error}", exits.API) from error
+        mend = "give the --http-endpoint of one"
+        raise Failure(f"{url} is no controller of this version, by what it answers; {mend}", exits.API) from error
     return answer
 
 
