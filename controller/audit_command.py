@@ -14,6 +14,7 @@ from controller.auditing import Audit, Filters
 from controller.auditing import audit as examine
 from controller.collecting import collect_rarely
 from controller.options import kafka_config
+from kube.clock import SystemClock
 
 
 @click.command()
@@ -71,12 +72,13 @@ def audit(
     if unknown is not None:
         raise click.UsageError(unknown)
     found = filters.applied(whole)
+    now_ms = SystemClock().now_ms()
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document(found))).decode())
+        click.echo(msgspec.json.format(msgspec.json.encode(document(found, now_ms))).decode())
     elif wants_csv:
-        click.echo(as_csv(found), nl=False)
+        click.echo(as_csv(found, now_ms), nl=False)
     else:
-        show(found, Console(file=sys.stdout, soft_wrap=False))
+        show(found, now_ms, Console(file=sys.stdout, soft_wrap=False))
     if found.findings:
         raise click.exceptions.Exit(exits.FOUND)
 

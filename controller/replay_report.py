@@ -178,7 +178,7 @@ def timeline_line(act: Act, begin_ms: int) -> str:
 
 def show(outcome: Outcome, recorded: Course, what_if: WhatIf | None, console: Console) -> None:
     """Print the comparison for people."""
-    console.print(f"{outcome.records} records, digest {outcome.digest}", highlight=False, soft_wrap=True)
+    console.print(f"{counted(outcome.records, 'record')}, digest {outcome.digest}", highlight=False, soft_wrap=True)
     sides = [("recorded", course_line(recorded)), ("replayed", course_line(outcome.replayed))]
     if what_if is not None:
         sides.append(("with --set", what_if.replayed))

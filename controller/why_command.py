@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import msgspec
 from click.core import ParameterSource
+from msgspec import structs
 from rich.console import Console
 
 from controller import exits, explaining, moments, places
@@ -14,7 +16,8 @@ from controller.exits import Failure
 from controller.http import Unanswered, ask
 from controller.options import Address, Subject, kafka_config
 from controller.why_report import Document, document, show
-from projections.audit.why import explain
+from kube.clock import SystemClock
+from projections.audit.why import Explanation, explain
 
 
 @click.command()
@@ -80,7 +83,8 @@ async def _from_log(subject: str, place: str, at: str | None, kafka_config: Path
     log, _ = await places.open_readonly(place, kafka_config=kafka_config)
     try:
         until_ms = None if at is None else _until(at, await explaining.begin_ms(log))
-        return document(explain(await explaining.situation(log, subject, until_ms)))
+        found = explain(await explaining.situation(log, subject, until_ms))
+        return document(structs.replace(found, notes=(*found.notes, *_doubts(found))))
     except moments.NotATime as error:
         raise click.UsageError(str(error)) from None
     finally:
@@ -92,3 +96,11 @@ def _until(at: str, begin_ms: int) -> int:
     until_ms = moments.parse(at, begin_ms)
     moments.within(at, until_ms, begin_ms)
     return until_ms
+
+
+def _doubts(found: Explanation) -> Iterator[str]:
+    """Say which times of the steps cannot be."""
+    now_ms = SystemClock().now_ms()
+    for step in found.steps:
+        if step.time_ms is not None and (reason := moments.doubt(step.time_ms, now_ms)):
+            yield f"the time of this step cannot be, {moments.rfc3339(step.time_ms)} is {reason}: {step.what}"

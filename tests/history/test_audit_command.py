@@ -1,5 +1,6 @@
 """`cliquelog audit`: filters, forms and exit codes."""
 
+import asyncio
 import csv
 import io
 import json
@@ -8,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from controller import exits
+from eventlog import codec
+from eventlog.events import NodeGone
+from eventlog.sqlite import SqliteLog
 from tests.history.histories import audit_log, truth
 from tests.history.test_import_command import CHURN, cliquelog
 
@@ -108,3 +112,78 @@ def test_a_question_that_the_log_answers_with_nobody_says_so(log: str) -> None:
         "",
         "no findings",
     ]
+
+
+def history(folder: Path, nodes: list[str], created: str = "2026-09-11T10:00:00Z") -> str:
+    """Import a CDC with a row for each node, as a watch showed it, and give the log's place."""
+    rows = [
+        {"nodeName": node, "ipAddress": f"10.0.0.{index}", "cliqueID": CLIQUE, "index": index, "status": "Ready"}
+        for index, node in enumerate(nodes)
+    ]
+    cdc = {
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "ComputeDomainClique",
+        "metadata": {
+            "name": f"d0.{CLIQUE}",
+            "namespace": "driver",
+            "uid": "u",
+            "resourceVersion": "5",
+            "generation": 1,
+            "creationTimestamp": created,
+        },
+        "daemons": rows,
+    }
+    watch, place = folder / "watch.json", f"sqlite:{folder / 'log.sqlite'}"
+    watch.write_text(json.dumps({"type": "ADDED", "object": cdc}) + "\n")
+    assert cliquelog("import", watch, "--to", place).exit_code == 0
+    return place
+
+
+@pytest.mark.parametrize("length", [8, 16, 17, 40, 70])
+def test_a_node_is_named_whole_in_80_columns_and_no_line_ends_with_spaces(tmp_path: Path, length: int) -> None:
+    nodes = [f"ip-{number}".ljust(length, "x") for number in range(3)]
+    shown = cliquelog("audit", history(tmp_path, nodes)).stdout.splitlines()
+    table = shown[shown.index(next(line for line in shown if line.startswith("index"))) :]
+    assert max(map(len, table)) <= 80
+    assert [line for line in shown if line != line.rstrip()] == []
+    for node in nodes:
+        assert any(node in line.split() for line in table), node
+
+
+def test_one_record_is_not_many(tmp_path: Path) -> None:
+    place = f"sqlite:{tmp_path / 'log.sqlite'}"
+
+    async def filled() -> None:
+        log = await SqliteLog.open(Path(place.removeprefix("sqlite:")), partitions=2)
+        await log.append([codec.entry("c1.0", NodeGone("n", "u", 1), timestamp_ms=1_790_000_000_000, controller="c")])
+        await log.close()
+
+    asyncio.run(filled())
+    assert cliquelog("audit", place).stdout.startswith("1 record, 2026-")
+    assert cliquelog("replay", place).stdout.startswith("1 record, digest ")
+
+
+@pytest.mark.parametrize(
+    ("created", "said"),
+    [
+        ("1970-01-01T00:00:01Z", "before 2014, when there was no Kubernetes"),
+        ("9999-01-01T00:00:01Z", "more than a day after now"),
+    ],
+)
+def test_a_time_that_cannot_be_is_shown_as_a_doubtful_one(tmp_path: Path, created: str, said: str) -> None:
+    place = history(tmp_path, ["gb200-07"], created)
+    done = cliquelog("audit", place)
+    assert done.stdout.splitlines()[1] == f"? there are times {said}"
+    assert f"{created[11:19]}.000? " in done.stdout
+    one = found(place)
+    assert one["doubtful"] == f"there are times {said}"
+    assert one["holdings"][0]["time_certainty"] == "inferred"
+    assert f"its times: {said}" in str(one["holdings"][0]["inferred"])
+    assert f"{created[:10]}T00:00:01.000Z is {said}" in cliquelog("why", "gb200-07", "--log", place).stdout.replace(
+        "\n", " "
+    )
+
+
+def test_times_that_can_be_are_not_doubted(log: str) -> None:
+    assert found(log)["doubtful"] is None
+    assert "?" not in cliquelog("audit", log).stdout
