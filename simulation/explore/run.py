@@ -14,9 +14,9 @@ import structlog
 
 from controller.app import Controller
 from controller.config import RunConfig
-from controller.consumer import ConsumerConfig
+from controller.engines.consumer import ConsumerConfig
 from controller.lease import LeadershipLost, LeaseConfig
-from controller.manifests import DaemonDeployment
+from controller.writing.manifests import DaemonDeployment
 from eventlog.memory import MemoryLog, MemorySnapshots
 from projections.settings import Settings
 from simulation.api import Api

@@ -2,7 +2,7 @@
 
 import structlog
 
-from controller.views import Views
+from controller.observing.views import Views
 from kube.client import Forbidden, Selector
 from kube.names import NODES, PODS
 from simulation.clock import VirtualClock

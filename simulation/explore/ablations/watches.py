@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
-from controller import observer
-from controller.catalogue import Known
-from controller.normaliser import Keyed, Normaliser
-from controller.observations import Seen
+from controller.observing import observer
+from controller.observing.catalogue import Known
+from controller.observing.normaliser import Keyed, Normaliser
+from controller.observing.observations import Seen
 from kube.client import KubeError
 from kube.clock import Clock
 from kube.envelopes import ListMeta, ListPage
