@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 from rich.console import Console
 
 from controller import exits, moments, places
@@ -15,6 +14,7 @@ from controller.history import audit_index
 from controller.history.audit_report import as_csv, document, show
 from controller.history.auditing import Audit, Filters
 from controller.history.auditing import audit as examine
+from controller.terminal import emit, emit_json
 from kube.clock import SystemClock
 
 
@@ -75,9 +75,9 @@ def audit(
     found = filters.applied(whole)
     now_ms = SystemClock().now_ms()
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document(found, now_ms))).decode())
+        emit_json(document(found, now_ms))
     elif wants_csv:
-        click.echo(as_csv(found, now_ms), nl=False)
+        emit(as_csv(found, now_ms))
     else:
         show(found, now_ms, Console(file=sys.stdout, soft_wrap=False))
     if found.findings:

@@ -19,6 +19,7 @@ from controller.history.replay_report import DivergenceLine, WhatIf, act_line, c
 from controller.history.rerun import Act
 from controller.history.rerunning import Course, Outcome, Rules, divergence, rerun
 from controller.history.timeline import Until, in_time_order
+from controller.terminal import emit_json
 from controller.writing.pacing import Pace
 from eventlog.log import EventLog
 from projections.settings import Settings
@@ -138,7 +139,7 @@ async def _replay(job: Job) -> None:
     recorded = await _recorded(job, base) if job.against else outcome.recorded
     if job.as_json:
         found = replay_report.document(outcome, recorded, what_if)
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        emit_json(found)
     else:
         replay_report.show(outcome, recorded, what_if, Console(file=sys.stdout))
 

@@ -15,6 +15,7 @@ from controller.commands.options import kafka_config
 from controller.exits import Failure
 from controller.history.verify import Verdict
 from controller.history.verify import verify as judge
+from controller.terminal import emit_json, safe
 from eventlog import heads
 from eventlog.integrity import check
 from kube.clock import SystemClock
@@ -54,7 +55,7 @@ def verify(log: str, kafka_config: Path | None, note_to: Path | None, against: P
         raise _not_noted(note_to, "it is there already")
     verdict = asyncio.run(_verify(log, kafka_config, note_to, against))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(verdict)).decode())
+        emit_json(verdict)
     else:
         click.echo(text_of(verdict))
     if not verdict.sound:
@@ -127,7 +128,7 @@ def text_of(verdict: Verdict) -> str:
 def _indented(findings: Sequence[str]) -> Iterator[str]:
     for finding in findings:
         yield textwrap.fill(
-            finding,
+            safe(finding),
             width=80,
             initial_indent=" " * 12,
             subsequent_indent=" " * 14,

@@ -17,6 +17,7 @@ from controller.exits import Failure
 from controller.history import explaining
 from controller.history.why_report import Document, document, show
 from controller.http import Unanswered, ask
+from controller.terminal import emit_json
 from kube.clock import SystemClock
 from projections.audit.why import Explanation, explain
 
@@ -59,7 +60,7 @@ def why(
     else:
         raise click.UsageError("say whom to ask: --log or --url")
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(answer)).decode())
+        emit_json(answer)
     else:
         show(answer, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 80))
     if not answer.ready:

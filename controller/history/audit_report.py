@@ -25,6 +25,8 @@ HOLDING_COLUMNS = ("index", "node", "from (UTC)", "after", "to", "why")
 FINDING_COLUMNS = ("after", "code", "what")
 DOUBT = "?"
 """Behind a time that cannot be."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula."""
 SERVICE_ACCOUNT = re.compile(r"system:serviceaccount:[^:\s]+:")
 
 
@@ -148,12 +150,20 @@ def _record(record: Evidence) -> RecordLine:
 
 
 def as_csv(audit: Audit, now_ms: int) -> str:
-    """Give the holdings as CSV with a line of names. Times are judged as of `now_ms`."""
+    """Give the holdings as CSV with a line of names. Times are judged as of `now_ms`.
+
+    The names in an imported history may be anything: a cell that a spreadsheet would take for a formula is defused.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HoldingLine.__struct_fields__)
-    writer.writerows(msgspec.structs.astuple(_holding(one, now_ms)) for one in audit.holdings)
+    for one in audit.holdings:
+        writer.writerow(map(_cell, msgspec.structs.astuple(_holding(one, now_ms))))
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def show(audit: Audit, now_ms: int, console: Console) -> None:

@@ -4,6 +4,10 @@ import asyncio
 import csv
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -187,3 +191,49 @@ def test_a_time_that_cannot_be_is_shown_as_a_doubtful_one(tmp_path: Path, create
 def test_times_that_can_be_are_not_doubted(log: str) -> None:
     assert found(log)["doubtful"] is None
     assert "?" not in cliquelog("audit", log).stdout
+
+
+def test_a_name_in_csv_is_what_was_written_and_no_formula(tmp_path: Path) -> None:
+    nodes = ["=1+1", "@x", "-x", "+x", "n\u001b[31mx", "n\u009b31mx", 'a,"b']
+    place = history(tmp_path, nodes)
+    rows = list(csv.DictReader(io.StringIO(cliquelog("audit", place, "--csv").stdout)))
+    assert [one["node"] for one in rows] == ["'=1+1", "'@x", "'-x", "'+x", *nodes[4:]]
+    printed = cliquelog("audit", place, "--json").stdout
+    assert [one["node"] for one in json.loads(printed)["holdings"]] == nodes
+    assert all(sign.isprintable() or sign == "\n" for sign in printed)
+
+
+def test_a_terminal_is_not_shown_what_it_would_obey(tmp_path: Path) -> None:
+    place = history(tmp_path, ["n\u001b[31mx", "n\u009b31mx"])
+    for options in (
+        ["audit", place, "--csv"],
+        ["audit", place],
+        ["why", "n\u001b[31mx", "--log", place],
+    ):
+        shown = on_a_terminal(*options)
+        assert "n\N{REPLACEMENT CHARACTER}" in shown
+        assert "\u001b[31m" not in shown
+        assert "\u009b" not in shown
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """Give what the command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "controller", *arguments]
+        done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, timeout=60, check=False)
+    finally:
+        os.close(theirs)
+    with os.fdopen(ours, "rb") as terminal:
+        shown = b""
+        while more := read_rest(terminal.fileno()):
+            shown += more
+    assert b"Traceback" not in done.stderr
+    return shown.decode()
+
+
+def read_rest(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # Linux says so where nobody writes to it any more.
+        return b""

@@ -8,12 +8,15 @@ import msgspec
 import pytest
 
 from controller.commands.replay import rules_of
+from controller.history.replay_report import timeline_line
+from controller.history.rerun import Decided
 from controller.history.rerunning import Outcome, Rules, rerun
 from controller.history.timeline import Until, in_time_order
 from controller.writing.pacing import Pace
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcSeen, DaemonPodGone, DaemonPodSeen, DomainSeen, IndexAssigned, NodeSeen, Row
 from eventlog.memory import MemoryLog
+from eventlog.record import Position
 from tests.history.histories import NAMES, audit_log, imported, truth, watches
 from tests.history.test_import_command import CHURN, cliquelog
 
@@ -214,3 +217,8 @@ def test_help_and_document_name_every_setting() -> None:
 def test_the_rules_are_the_controllers_own_unless_they_are_set() -> None:
     assert rules_of("default", ()) == rules_of("default", ("capacity=18",))
     assert isinstance(rules_of("default", ("max_wait_s=5",)), Rules)
+
+
+def test_a_name_that_a_terminal_would_obey_is_not_in_the_timeline() -> None:
+    act = Decided(1000, Position(0, 1), C, IndexAssigned("d", "n\u001b[2Jx", 3, 18))
+    assert timeline_line(act, 0).endswith("c1.0  node n\N{REPLACEMENT CHARACTER}[2Jx gets index 3")
