@@ -35,6 +35,7 @@ INPUT = 8
 STALLED = 9
 LATE = 10
 INTERRUPTED = 130
+UNREAD = 141
 
 
 class Failure(click.ClickException):

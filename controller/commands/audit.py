@@ -1,11 +1,9 @@
 """The command `cliquelog audit`."""
 
 import asyncio
-import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from controller import exits, moments, places
 from controller.collecting import collect_rarely
@@ -14,7 +12,7 @@ from controller.history import audit_index
 from controller.history.audit_report import as_csv, document, show
 from controller.history.auditing import Audit, Filters
 from controller.history.auditing import audit as examine
-from controller.terminal import emit, emit_json
+from controller.terminal import Screen, emit, emit_json
 from kube.clock import SystemClock
 
 
@@ -79,7 +77,7 @@ def audit(
     elif wants_csv:
         emit(as_csv(found, now_ms))
     else:
-        show(found, now_ms, Console(file=sys.stdout, soft_wrap=False))
+        show(found, now_ms, Screen())
     if found.findings:
         raise click.exceptions.Exit(exits.FOUND)
 

@@ -1,5 +1,6 @@
 """The command line of `cliquelog`."""
 
+import signal
 from importlib.metadata import version as version_of
 from typing import Any, TypeVar
 
@@ -18,7 +19,8 @@ from controller.commands.simulate import simulate
 from controller.commands.topics import topics
 from controller.commands.verify import verify
 from controller.commands.why import why
-from controller.exits import explain
+from controller.exits import Failure, explain
+from controller.terminal import OutputLost, flush_output, forget_output, is_unread
 
 T = TypeVar("T")
 
@@ -27,6 +29,25 @@ class Commands(click.Group):
     """Runs a command, and answers a user's mistake with one sentence and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
+        """Do the command. If nobody reads on (`| head`), end quietly, as the system's own tools do."""
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # controller/__main__.py says why.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            try:
+                return self._answer(ctx)
+            finally:
+                flush_output()  # Here, and not at the interpreter's end, where it could only fail.
+        except BrokenPipeError:
+            if not is_unread():
+                raise
+            forget_output()
+            raise click.exceptions.Exit(exits.UNREAD) from None
+        except OutputLost as lost:
+            forget_output()
+            what = f"what is printed cannot be written: {lost.strerror}; make room, or send it elsewhere"
+            raise Failure(what, exits.CONFIGURATION) from None
+
+    def _answer(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
         """Turn errors that a user can mend into sentences; a defect keeps its traceback."""
         try:
             return super().invoke(ctx)

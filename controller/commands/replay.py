@@ -3,13 +3,11 @@
 import asyncio
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
 
 from controller import moments, places
 from controller.collecting import collect_rarely
@@ -19,7 +17,7 @@ from controller.history.replay_report import DivergenceLine, WhatIf, act_line, c
 from controller.history.rerun import Act
 from controller.history.rerunning import Course, Outcome, Rules, divergence, rerun
 from controller.history.timeline import Until, in_time_order
-from controller.terminal import emit_json
+from controller.terminal import Screen, emit_json
 from controller.writing.pacing import Pace
 from eventlog.log import EventLog
 from projections.settings import Settings
@@ -141,7 +139,7 @@ async def _replay(job: Job) -> None:
         found = replay_report.document(outcome, recorded, what_if)
         emit_json(found)
     else:
-        replay_report.show(outcome, recorded, what_if, Console(file=sys.stdout))
+        replay_report.show(outcome, recorded, what_if, Screen())
 
 
 def _teller(job: Job, begin_ms: int) -> Callable[[Act], None]:

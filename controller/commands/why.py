@@ -1,7 +1,6 @@
 """The command `cliquelog why`."""
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import click
 import msgspec
 from click.core import ParameterSource
 from msgspec import structs
-from rich.console import Console
 
 from controller import exits, moments, places
 from controller.commands.options import Address, Subject, kafka_config
@@ -17,7 +15,7 @@ from controller.exits import Failure
 from controller.history import explaining
 from controller.history.why_report import Document, document, show
 from controller.http import Unanswered, ask
-from controller.terminal import emit_json
+from controller.terminal import Screen, emit_json
 from kube.clock import SystemClock
 from projections.audit.why import Explanation, explain
 
@@ -62,7 +60,7 @@ def why(
     if as_json:
         emit_json(answer)
     else:
-        show(answer, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 80))
+        show(answer, Screen())
     if not answer.ready:
         raise click.exceptions.Exit(exits.FOUND)
 
