@@ -22,8 +22,7 @@ from eventlog.events import ClaimTemplateSeen
 from kube.client import KubeClient, Selector
 from kube.clock import Clock
 from kube.reflector import Gap as ReflectorGap
-from kube.reflector import Reflector, ReflectorEvent, ReflectorSettings, RelistBegan
-from kube.retry import Backoff, BackoffPolicy
+from kube.reflector import Reflector, ReflectorEvent, RelistBegan
 from projections.fold import Aggregate
 
 
@@ -52,9 +51,8 @@ class Observer:
         self._client = client
         self._metrics = metrics
         self._clock = clock
-        self._rng = rng
         self._logger = logger
-        self._views = Views(clock, logger)
+        self._views = Views(clock, rng, logger)
         self._normaliser = Normaliser()
         self._ingest = Ingest(self._normaliser, appender, clock, logger)
         self._reflectors: dict[str, Reflector] = {}
@@ -84,7 +82,7 @@ class Observer:
         for selectors in self._selectors:
             for selector in selectors:
                 plural = selector.resource.plural
-                self._reflectors[plural] = self._reflector(selector)
+                self._reflectors[plural] = self._views.reflector(self._client, selector, self._tell)
                 group.create_task(self._reflectors[plural].run(), name=f"reflector {plural}")
             for selector in selectors:
                 await self._ingest.completed(selector.resource.plural)
@@ -102,18 +100,6 @@ class Observer:
     def trouble(self) -> str | None:
         """Say which kinds are out of view, in a sentence; None if there is none."""
         return self._views.trouble()
-
-    def _reflector(self, selector: Selector) -> Reflector:
-        return Reflector(
-            self._client,
-            selector,
-            self._tell,
-            clock=self._clock,
-            backoff=Backoff(BackoffPolicy(), self._rng.random),
-            random=self._rng.random,
-            observer=self._views,
-            settings=ReflectorSettings(),
-        )
 
     async def _tell(self, told: ReflectorEvent) -> None:
         if isinstance(told, RelistBegan):

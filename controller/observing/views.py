@@ -4,10 +4,14 @@ A kind that cannot be watched any more (a right withdrawn, a CRD deleted, a serv
 waited out. But whoever relies on the controller must see it, since what it writes is computed from what it saw before.
 """
 
+import random
+
 from structlog.typing import FilteringBoundLogger
 
-from kube.client import KubeError, Selector
+from kube.client import KubeError, Selector, ViewClient
 from kube.clock import Clock
+from kube.reflector import Reflector, ReflectorSettings, Sink
+from kube.retry import Backoff, BackoffPolicy
 
 PATIENCE_S = 60.0
 """How long a kind may fail before it counts as out of view: longer than an API server takes to restart."""
@@ -16,11 +20,25 @@ PATIENCE_S = 60.0
 class Views:
     """Takes note of the reflectors' progress and failures (kube.reflector.Observer)."""
 
-    def __init__(self, clock: Clock, logger: FilteringBoundLogger) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, logger: FilteringBoundLogger) -> None:
         """Know of no failure."""
         self._clock = clock
+        self._rng = rng
         self._logger = logger
         self._failures: dict[str, tuple[float, float]] = {}
+
+    def reflector(self, client: ViewClient, selector: Selector, tell: Sink) -> Reflector:
+        """Make the reflector of a kind, whose progress and failures are noted here."""
+        return Reflector(
+            client,
+            selector,
+            tell,
+            clock=self._clock,
+            backoff=Backoff(BackoffPolicy(), self._rng.random),
+            random=self._rng.random,
+            observer=self,
+            settings=ReflectorSettings(),
+        )
 
     def advanced(self, selector: Selector, resource_version: int) -> None:
         """Note that the kind is in view; as of which version does not matter here."""

@@ -19,8 +19,7 @@ from controller.recording.capturing import AnyLine, Began, Completed, Missed, Pa
 from kube.client import Selector, ViewClient
 from kube.clock import Clock
 from kube.envelopes import WatchEvent
-from kube.reflector import Gap, Reflector, ReflectorEvent, ReflectorSettings, RelistBegan, RelistCompleted
-from kube.retry import Backoff, BackoffPolicy
+from kube.reflector import Gap, ReflectorEvent, RelistBegan, RelistCompleted
 
 PIECE_MAX = 4 << 20
 """Bytes of a line that holds a page of a list: a longer page is kept as several. One object may be longer."""
@@ -117,9 +116,8 @@ class Recording:
         self._client = CapturingClient(client, files, clock)
         self._files = files
         self._clock = clock
-        self._rng = rng
         self._logger = logger
-        self._views = Views(clock, logger)
+        self._views = Views(clock, rng, logger)
         self._complete: dict[str, asyncio.Event] = {}
 
     async def run(self, groups: tuple[list[Selector], list[Selector]], fsync_s: float, stop: asyncio.Event) -> None:
@@ -140,7 +138,8 @@ class Recording:
             for selector in selectors:
                 plural = selector.resource.plural
                 self._complete[plural] = asyncio.Event()
-                group.create_task(self._reflector(selector).run(), name=f"reflector {plural}")
+                reflector = self._views.reflector(self._client, selector, self._tell)
+                group.create_task(reflector.run(), name=f"reflector {plural}")
             for selector in selectors:
                 await self._complete[selector.resource.plural].wait()
         self._logger.info("the view is complete", lines=self._files.counted.lines)
@@ -149,18 +148,6 @@ class Recording:
         while True:
             await self._clock.sleep(fsync_s)
             self._files.sync()
-
-    def _reflector(self, selector: Selector) -> Reflector:
-        return Reflector(
-            self._client,
-            selector,
-            self._tell,
-            clock=self._clock,
-            backoff=Backoff(BackoffPolicy(), self._rng.random),
-            random=self._rng.random,
-            observer=self._views,
-            settings=ReflectorSettings(),
-        )
 
     async def _tell(self, told: ReflectorEvent) -> None:
         """Keep the marks; the objects were kept when they came."""
