@@ -51,8 +51,7 @@ def audit(
     """Tell who had which index when, and what went wrong (docs/findings.md).
 
     LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC: a controller's own, or one that `cliquelog import` made. It is only
-    read. The exit code is 7 if there are findings, else 0; 2 if no record speaks of the node, clique or domain that is
-    asked for, or the log begins later than the time.
+    read.
 
     \b
     Examples:

@@ -28,6 +28,11 @@ T = TypeVar("T")
 class Commands(click.Group):
     """Runs a command, and answers a user's mistake with one sentence and an exit code."""
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command, and to its help the codes that it ends with."""
+        cmd.epilog = exits.help_of(name or cmd.name or "")
+        super().add_command(cmd, name)
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
         """Do the command. If nobody reads on (`| head`), end quietly, as the system's own tools do."""
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # controller/__main__.py says why.
@@ -68,11 +73,7 @@ class Commands(click.Group):
 def main() -> None:
     """Assign and publish IMEX daemon indices of ComputeDomains from an event log.
 
-    \b
-    Exit codes: 0 done, 1 a defect, 2 wrong command line,
-    3 configuration, 4 the log, 5 the API server, 6 leadership lost, 7 audit, copy,
-    verify, simulate or why found something, 8 an input of import, 9 a worker made no
-    progress, 10 cut off at its end, 130 interrupted.
+    Each command's --help has its exit codes, and docs/operations.md those of all.
     """
 
 

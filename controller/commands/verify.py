@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("log")
 @kafka_config
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/operations.md).")
 @click.option(
     "--note",
     "note_to",
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 def verify(log: str, kafka_config: Path | None, note_to: Path | None, against: Path | None, *, as_json: bool) -> None:
     """Check that LOG is whole, keeps the rules, and folds to one answer.
 
-    LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC. The log is only read; a controller may be running on it. The exit
-    code is 7 if something was found, else 0.
+    LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC. The log is only read; a controller may be running on it.
 
     \b
     Examples:

@@ -37,8 +37,7 @@ def why(
     """Say why a node is not ready: the missing step, and where the time went.
 
     NODE|POD is a node's name, or that of a daemon pod: NAME or NAMESPACE/NAME. Ask a log, which is only read (a
-    controller may be running on it), or a controller that runs, which also knows what its next write waits for. The
-    exit code is 0 if the node is ready, 7 if a step is missing, and also if no record speaks of the name.
+    controller may be running on it), or a controller that runs, which also knows what its next write waits for.
 
     \b
     Examples:
