@@ -31,7 +31,7 @@ from simulation.formation import Plan
 @click.option(
     "--window",
     "window_s",
-    type=Seconds(min=0),
+    type=Seconds(min=0, max=86_400),
     default=11.0,
     show_default=True,
     help="Seconds within which the nodes join.",
