@@ -95,7 +95,7 @@ class StatusServer:
         if not _is_loopback(request.remote):
             return web.Response(text="ask from the same host, as kubectl port-forward does\n", status=403)
         names = request.query.getall("name", [])
-        if len(names) != 1 or len(request.query) != 1 or not _NAME.fullmatch(names[0]):
+        if len(names) != 1 or len(request.query) != 1 or not can_be_asked(names[0]):
             return web.Response(text="ask for one node or daemon pod: /why?name=NAME\n", status=400)
         try:
             return web.Response(body=await self._explain(names[0]), content_type="application/json")
@@ -108,6 +108,11 @@ def _is_loopback(remote: str | None) -> bool:
         return remote is not None and ipaddress.ip_address(remote).is_loopback
     except ValueError:
         return False
+
+
+def can_be_asked(name: str) -> bool:
+    """Say whether a server answers for the name: `NAME` or `NAMESPACE/NAME`, as the API server admits them."""
+    return _NAME.fullmatch(name) is not None
 
 
 async def ask(base: str, name: str) -> bytes:

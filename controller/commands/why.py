@@ -14,7 +14,7 @@ from controller.commands.options import Address, Subject, kafka_config
 from controller.exits import Failure
 from controller.history import explaining
 from controller.history.why_report import Document, document, show
-from controller.http import Unanswered, ask
+from controller.http import Unanswered, ask, can_be_asked
 from controller.terminal import Screen, emit_json
 from kube.clock import SystemClock
 from projections.audit.why import Explanation, explain
@@ -49,6 +49,8 @@ def why(
     if url is not None:
         if log is not None and source is not ParameterSource.ENVIRONMENT:
             raise click.UsageError("--log and --url exclude each other: ask the log, or the controller that writes it")
+        if not can_be_asked(subject):
+            raise click.UsageError(f"{subject!r} is no name in a cluster; a --log may hold it, if it was imported")
         if at is not None:
             raise click.UsageError("a controller that runs is asked about now; --at needs a --log")
         answer = asyncio.run(_from_controller(subject, url))

@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from controller import exits
+from controller.__main__ import start
 from eventlog import codec
 from eventlog.events import CdcSeen, Row
 from eventlog.sqlite import SqliteLog
@@ -71,6 +73,11 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(log: str, form: lis
         )
     sentence = "what is printed cannot be written: No space left on device; make room, or send it elsewhere"
     assert (done.returncode, done.stderr.decode()) == (exits.CONFIGURATION, f"Error: {sentence}\n")
+
+
+def test_the_installed_command_begins_as_the_module_does() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"]["cliquelog"] == f"{start.__module__}:{start.__name__}"
 
 
 @pytest.mark.parametrize("module", ["click", "msgspec"])

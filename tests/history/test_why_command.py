@@ -116,6 +116,12 @@ def test_an_address_that_is_none_is_not_taken_for_a_controller_that_is_down(url:
     assert "is no address: write http://HOST:PORT" in done.stderr
 
 
+def test_a_name_that_no_cluster_has_is_not_asked_of_a_controller() -> None:
+    done = cliquelog("why", "Node_7", "--url", "http://127.0.0.1:1")
+    assert done.exit_code == 2
+    assert "'Node_7' is no name in a cluster" in done.stderr
+
+
 def test_a_log_of_the_environment_does_not_stand_in_the_way_of_a_url(log: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLIQUELOG_LOG", log)
     assert "--log and --url" not in cliquelog("why", NODE, "--url", "http://127.0.0.1:1").stderr
