@@ -1,11 +1,12 @@
 """Gaps in the view of the clique objects, and what they leave uncertain of holdings.
 
 Problem: after a watch gap a complete list shows rows as they are then; when they came, and whether they were out in
-between, nobody saw; nor before the first list, or while no controller ran. Invariant: what rows alone say across a gap,
-or first in a list, is inferred. What a decision gave is not: the log holds the decision, whatever the watch missed. But
-where a row was there before the decision, its begin is what the row alone says. A history of versions with their counts
-needs none of this: there a missing version shows by itself (`controller.importing.recorder`); but a capture has such
-marks, too, and they are heeded.
+between, nobody saw; nor before the first list. Invariant: what rows alone say across a gap, or first in a list, is
+inferred. What a decision gave is not: the log holds the decision, whatever the watch missed. But where a row was there
+before the decision, its begin is what the row alone says. Each complete list stands behind a gap, also where nobody was
+there to mark it: the controller was started anew, another one took over, a second recording began, or the list was
+asked for because of a doubt, when a watch had ended. A history of versions with their counts needs none of this: there
+a missing version shows by itself (`controller.importing.recorder`); but a capture has such marks, too.
 """
 
 from bisect import bisect_left, bisect_right
