@@ -3,8 +3,8 @@
 0  done; for `audit` and `verify`: nothing found
 1  a defect of cliquelog (a traceback is in the log)
 2  the command line is wrong (click's)
-3  the configuration cannot be used: kubeconfig, credentials, address to listen on; `simulate`: output,
-   temporary folder; `report`: the page cannot be written
+3  the configuration cannot be used: kubeconfig, credentials, address to listen on, a name in the consumer group that
+   another process has; `simulate`: output, temporary folder; `report`: the page cannot be written
 4  the log cannot be used: not a log, damaged, of a newer version, read-only, full, on a network file system;
    on Kafka: brokers away or not letting us in, topics missing or not set up as a log needs them; `record`: its output
    cannot be written, or the disk is full

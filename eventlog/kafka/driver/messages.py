@@ -33,6 +33,10 @@ class TopicDescription(msgspec.Struct, frozen=True):
     config: Mapping[str, str]
 
 
+class InstanceTaken(LogError):
+    """Another process has joined the consumer group under this member's lasting name."""
+
+
 class OutOfRange(Exception):
     """A read at an offset that the partition does not have any more, or not yet."""
 
