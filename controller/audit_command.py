@@ -8,7 +8,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from controller import audit_index, exits, moments, places
+from controller import audit_index, exits, moments, strangers
 from controller.audit_report import as_csv, document, show
 from controller.auditing import Audit, Filters
 from controller.auditing import audit as examine
@@ -89,14 +89,12 @@ def audit(
 
 
 async def _audit(place: str, kafka_config: Path | None, *, use_index: bool) -> Audit:
-    log, _ = await places.open_readonly(place, kafka_config=kafka_config)
-    try:
+    async with strangers.opened(place, kafka_config) as (log, passed_over):
         key = await audit_index.key_of(log)
         found = audit_index.load(key) if use_index else None
         if found is None:
             found = await examine(log)
-            if use_index and found.records >= audit_index.LEAST_RECORDS:
+            # What was passed over is told by whoever reads it.
+            if use_index and found.records >= audit_index.LEAST_RECORDS and not passed_over.count:
                 audit_index.save(key, found)
         return found
-    finally:
-        await log.close()

@@ -14,17 +14,21 @@ from rich.text import Text
 from controller import exits, places
 from controller.copying import Copied, Show, copy
 from controller.options import in_sync, kafka_config, replicas
+from controller.strangers import Strangers
 from controller.terminal import Interrupted, consoles, unless_interrupted
-from eventlog.record import Position
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The one object that `--json` prints. `not_ours`: records of others in the source's topic, which were left out."""
+    """The one object that `--json` prints.
+
+    `not_ours`: records of others in the source's topic, which were left out; `first_not_ours`: PARTITION/OFFSET.
+    """
 
     source: str
     target: str
     copied: Copied
     not_ours: int
+    first_not_ours: str | None
 
 
 SQLITE = "sqlite:"
@@ -66,7 +70,7 @@ def copy_log(
     if is_one_log(source, target):
         raise exits.Failure(f"{source} and {target} are one log; name another one to copy to", exits.LOG)
     console = consoles(as_json=as_json)
-    strangers = _Strangers()
+    strangers = Strangers()
     making = places.Making(kafka_config, replication, in_sync(replication, min_insync))
     work = _copy(source, from_kafka_config or kafka_config, target, making, strangers, console)
     try:
@@ -75,10 +79,10 @@ def copy_log(
         console.print("\nInterrupted. The same command goes on from there.", soft_wrap=True, highlight=False)
         raise click.exceptions.Exit(128 + interrupted.number) from None
     if as_json:
-        result = Result(source, target, copied, strangers.count)
+        result = Result(source, target, copied, strangers.count, strangers.first)
         click.echo(msgspec.json.format(msgspec.json.encode(result)).decode())
     else:
-        click.echo(text_of(copied, strangers.count))
+        click.echo(text_of(copied, strangers.told()))
     if copied.differences:
         raise click.exceptions.Exit(exits.FOUND)
 
@@ -96,7 +100,7 @@ async def _copy(
     source_config: Path | None,
     target: str,
     making: places.Making,
-    strangers: "_Strangers",
+    strangers: Strangers,
     console: Console,
 ) -> Copied:
     async with AsyncExitStack() as stack:
@@ -107,21 +111,6 @@ async def _copy(
         stack.push_async_callback(into.close)
         with _progress(console) as show:
             return await copy(original, into, show)
-
-
-class _Strangers:
-    """Counts records that somebody else put into the source, of each once."""
-
-    def __init__(self) -> None:
-        self._last: dict[int, int] = {}
-        self.count = 0
-
-    def __call__(self, position: Position, reason: str) -> None:
-        """Count it; a partition is read in order, so what lies before the last one counted was counted."""
-        del reason
-        if position.offset > self._last.get(position.partition, -1):
-            self._last[position.partition] = position.offset
-            self.count += 1
 
 
 class _Rate(ProgressColumn):
@@ -150,8 +139,8 @@ def _progress(console: Console) -> Iterator[Show]:
         yield show
 
 
-def text_of(copied: Copied, not_ours: int) -> str:
-    """Give the result for people."""
+def text_of(copied: Copied, not_ours: str | None) -> str:
+    """Give the result for people; `not_ours` says what of others was left out."""
     fresh = copied.records - copied.there_already
     lines = [
         f"copied      {fresh:,} records; {copied.there_already:,} were there already",
@@ -159,7 +148,7 @@ def text_of(copied: Copied, not_ours: int) -> str:
         f"took        {copied.seconds:.1f} s",
     ]
     if not_ours:
-        lines.append(f"left out    {not_ours:,} records that are not the log's; see `cliquelog verify`")
+        lines.append(f"left out    {not_ours}")
     if copied.differences:
         lines.append("verified    NOT EQUAL: somebody else wrote to the copy; remove it and copy again")
         lines += [f"            {difference}" for difference in copied.differences]

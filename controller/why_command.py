@@ -8,7 +8,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from controller import exits, explaining, moments, places
+from controller import exits, explaining, moments, strangers
 from controller.exits import Failure
 from controller.http import Unanswered, ask
 from controller.options import kafka_config
@@ -68,11 +68,9 @@ async def _from_controller(subject: str, url: str) -> Document:
 
 
 async def _from_log(subject: str, place: str, at: str | None, kafka_config: Path | None) -> Document:
-    log, _ = await places.open_readonly(place, kafka_config=kafka_config)
-    try:
-        until_ms = None if at is None else moments.parse(at, await explaining.begin_ms(log))
+    async with strangers.opened(place, kafka_config) as (log, _):
+        try:
+            until_ms = None if at is None else moments.parse(at, await explaining.begin_ms(log))
+        except moments.NotATime as error:
+            raise click.UsageError(str(error)) from None
         return document(explain(await explaining.situation(log, subject, until_ms)))
-    except moments.NotATime as error:
-        raise click.UsageError(str(error)) from None
-    finally:
-        await log.close()

@@ -197,10 +197,10 @@ async def test_records_of_others_in_the_source_are_left_out_and_counted(
     await put(place, place.topic, 3, None, b"no key", {})
     target = new("sqlite")
     done = await result(url(place), target)
-    assert (done["not_ours"], done["copied"]["records"]) == (2, 2_000)
+    assert (done["not_ours"], done["first_not_ours"], done["copied"]["records"]) == (2, "3/0", 2_000)
     assert (await verdict(target))["records"] == 2_000
     again = await output("copy", url(place), target, code=0)
-    assert "left out    2 records that are not the log's; see `cliquelog verify`" in again
+    assert "left out    2 records that are not the log's, first at 3/0 (it has no header event-type): another" in again
 
 
 async def test_a_topic_that_cannot_be_the_copy_is_one_sentence(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -190,6 +191,26 @@ async def test_a_record_of_somebody_else_is_passed_over_by_every_reader_and_name
     assert f"0/{offset} not-ours: it has no header event-type; it was passed over" in " ".join(told.split())
     assert f"0/{offset + 1} not-ours: it has no key" in " ".join(told.split())
     assert "determinism ok" in told
+
+
+async def test_every_command_that_reads_tells_what_it_passed_over(place: KafkaPlace, tmp_path: Path) -> None:
+    """A topic that is full of somebody else's records would look like an empty log."""
+    first = f"1/{await put(place, place.topic, 1, b'order', b'42', {})}"
+    await put(place, place.topic, 1, None, b"no key", {})
+    warning = (
+        f"Warning: {url(place)} holds 2 records that are not the log's, first at {first} (it has no header "
+        "event-type): another program has written to the topic; allow Write to the controller alone, and see "
+        "`cliquelog verify` for each\n"
+    )
+    for command in (
+        ("audit", url(place)),
+        ("audit", url(place), "--json"),
+        ("replay", url(place), "--against", url(place)),
+        ("report", url(place), "-o", str(tmp_path / "page.html")),
+    ):
+        said = await output(*command, code=0)
+        assert said.count(warning) == 2 if "--against" in command else said.count(warning) == 1, said
+    assert warning in await output("why", "node-1", "--log", url(place), code=FOUND)
 
 
 async def test_a_record_of_a_newer_version_is_never_passed_over(place: KafkaPlace) -> None:
