@@ -1,6 +1,7 @@
 """The command `cliquelog copy`."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
@@ -12,23 +13,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from controller import exits, places
-from controller.copying import Copied, Show, copy
+from controller.copying import Copied, PartitionCopy, Show, Side, accept, copy
 from controller.options import in_sync, kafka_config, replicas
 from controller.strangers import Strangers
 from controller.terminal import Interrupted, consoles, unless_interrupted
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The one object that `--json` prints.
+    """The one object that `--json` prints (docs/kafka.md): `Copied`, and what is around it.
 
     `not_ours`: records of others in the source's topic, which were left out; `first_not_ours`: PARTITION/OFFSET.
     """
 
     source: str
     target: str
-    copied: Copied
+    copied: int
+    there_already: int
+    records: int
     not_ours: int
     first_not_ours: str | None
+    seconds: float
+    differences: tuple[str, ...]
+    partitions: tuple[PartitionCopy, ...]
 
 
 SQLITE = "sqlite:"
@@ -44,7 +50,7 @@ SQLITE = "sqlite:"
     help="The same for FROM alone, where the two are on different brokers.",
 )
 @replicas
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/kafka.md).")
 def copy_log(
     source: str,
     target: str,
@@ -58,9 +64,9 @@ def copy_log(
     """Copy the log FROM into the log TO, and verify the copy.
 
     Both are sqlite:PATH or kafka://HOST:PORT/TOPIC. Partitions, order, keys, headers and timestamps stay, so both
-    fold to one state; snapshots are not copied. TO is made if it is not there. If it holds the first records of FROM,
-    as after a copy that was ended midway or before FROM grew, the copy goes on behind them; any other records are
-    refused. A controller may be running on FROM; none may run on TO.
+    fold to one state; snapshots are not copied. FROM is read and checked first; then TO is made if it is not there.
+    If it holds the first records of FROM, as after a copy that was ended midway or before FROM grew, the copy goes on
+    behind them; any other records are refused. A controller may be running on FROM; none may run on TO.
 
     \b
     Examples:
@@ -72,17 +78,21 @@ def copy_log(
     console = consoles(as_json=as_json)
     strangers = Strangers()
     making = places.Making(kafka_config, replication, in_sync(replication, min_insync))
+    began = time.perf_counter()
     work = _copy(source, from_kafka_config or kafka_config, target, making, strangers, console)
     try:
         copied = asyncio.run(unless_interrupted(work))
     except Interrupted as interrupted:
         console.print("\nInterrupted. The same command goes on from there.", soft_wrap=True, highlight=False)
         raise click.exceptions.Exit(128 + interrupted.number) from None
+    seconds = time.perf_counter() - began
     if as_json:
-        result = Result(source, target, copied, strangers.count, strangers.first)
+        around = {"source": source, "target": target, "seconds": round(seconds, 3)}
+        foreign = {"not_ours": strangers.count, "first_not_ours": strangers.first}
+        result = msgspec.convert(msgspec.structs.asdict(copied) | around | foreign, Result)
         click.echo(msgspec.json.format(msgspec.json.encode(result)).decode())
     else:
-        click.echo(text_of(copied, strangers.told()))
+        click.echo(text_of(copied, seconds, strangers.told()))
     if copied.differences:
         raise click.exceptions.Exit(exits.FOUND)
 
@@ -104,13 +114,13 @@ async def _copy(
     console: Console,
 ) -> Copied:
     async with AsyncExitStack() as stack:
-        # A source that is refused must not cost a new log.
+        show = stack.enter_context(_progress(console))
         original, _ = await places.open_readonly(source, kafka_config=source_config, foreign=strangers)
         stack.push_async_callback(original.close)
+        accepted = await accept(Side(source, original), show)
         into = await places.open_or_make(target, original.partitions, making)
         stack.push_async_callback(into.close)
-        with _progress(console) as show:
-            return await copy(original, into, show)
+        return await copy(Side(source, original), accepted, Side(target, into), show)
 
 
 class _Rate(ProgressColumn):
@@ -139,13 +149,12 @@ def _progress(console: Console) -> Iterator[Show]:
         yield show
 
 
-def text_of(copied: Copied, not_ours: str | None) -> str:
+def text_of(copied: Copied, seconds: float, not_ours: str | None) -> str:
     """Give the result for people; `not_ours` says what of others was left out."""
-    fresh = copied.records - copied.there_already
     lines = [
-        f"copied      {fresh:,} records; {copied.there_already:,} were there already",
+        f"copied      {copied.copied:,} records; {copied.there_already:,} were there already",
         f"partitions  {len(copied.partitions)}",
-        f"took        {copied.seconds:.1f} s",
+        f"took        {seconds:.1f} s",
     ]
     if not_ours:
         lines.append(f"left out    {not_ours}")
