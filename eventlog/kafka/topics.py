@@ -166,8 +166,7 @@ async def create(cluster: Cluster, place: KafkaPlace, wanted: Wanted) -> bool:
     for topic in (log, snapshots):
         if topic is not None:
             await _refuse_occupied(cluster, topic, wanted)
-    await cluster.create_topic(described(place.snapshots, wanted, _SNAPSHOTS))
-    await cluster.create_topic(described(place.topic, wanted, _LOG))
+    await cluster.create_topics(described(place.snapshots, wanted, _SNAPSHOTS), described(place.topic, wanted, _LOG))
     await _wait_until_seen(cluster, place, wanted)
     await _record(cluster, place, wanted.partitions)
     return True

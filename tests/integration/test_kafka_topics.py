@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from controller.exits import FOUND, LOG
@@ -77,7 +78,21 @@ async def test_a_log_of_another_number_of_partitions_is_not_made_over_one(place:
 async def test_more_replicas_than_brokers_are_told(new_place: Make) -> None:
     said = await answer("topics", "create", url(new_place()), "--replication-factor", "3", code=LOG)
     assert said.startswith("the brokers did not make topic ")
-    assert "eplication" in said
+    assert "only 1 broker" in said
+    assert said.endswith("; give a --replication-factor of no more than the brokers, or start more")
+
+
+async def test_a_name_that_collides_with_another_topic_is_told_and_nothing_is_made(new_place: Make) -> None:
+    """Kafka takes `a.b` and `a_b` for one name in its metrics."""
+    place = new_place()
+    wanted = msgspec.structs.replace(place, topic=f"{place.topic}_log", snapshots=f"{place.topic}_log.snapshots")
+    await make_topic(place, f"{place.topic}.log", 1, {})
+    said = await answer("topics", "create", url(wanted), "--replication-factor", "1", code=LOG)
+    assert said.startswith(f"the brokers did not make topic {wanted.topic}: ")
+    assert "collides" in said
+    assert said.endswith("; give another topic")
+    said = await answer("topics", "check", url(wanted), code=LOG)
+    assert said.startswith("there is no topic ")
 
 
 @pytest.mark.parametrize("which", ["topic", "snapshots"])
