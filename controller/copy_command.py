@@ -115,7 +115,7 @@ async def _copy(
 ) -> Copied:
     async with AsyncExitStack() as stack:
         show = stack.enter_context(_progress(console))
-        original, _ = await places.open_readonly(source, kafka_config=source_config, foreign=strangers)
+        original = await places.open_to_copy(source, kafka_config=source_config, foreign=strangers)
         stack.push_async_callback(original.close)
         accepted = await accept(Side(source, original), show)
         into = await places.open_or_make(target, original.partitions, making)

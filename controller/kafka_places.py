@@ -31,6 +31,11 @@ async def open_readonly(
     return log, KafkaSnapshots(log)
 
 
+async def open_to_copy(place: str, config: Path | None, foreign: Callable[[Position, str], None]) -> EventLog:
+    """Open a log for reading, with the partitions that it was made with. Raises LogError."""
+    return await KafkaLog.open_as_made(parse(place), read(config), foreign=foreign)
+
+
 async def open_or_make(place: str, partitions: int, making: Making) -> EventLog:
     """Open a log for appending, after its topics are made if they are not there. Raises LogError."""
     await create(place, making.kafka_config, topics.Wanted(partitions, making.replication, making.min_insync))

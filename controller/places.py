@@ -57,6 +57,15 @@ async def open_readonly(
     return log, SqliteSnapshots(log)
 
 
+async def open_to_copy(place: str, *, kafka_config: Path | None, foreign: Foreign) -> EventLog:
+    """Open a log for reading only, also where a topic was given more partitions than its log has. Raises LogError."""
+    if place.startswith(KAFKA):
+        from controller import kafka_places  # noqa: PLC0415 - see there
+
+        return await kafka_places.open_to_copy(place, kafka_config, foreign)
+    return await SqliteLog.open_readonly(_path(place))
+
+
 class Making(msgspec.Struct, frozen=True):
     """How a log on Kafka is made and reached: its settings, its replicas, and how many acknowledge a record."""
 
