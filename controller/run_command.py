@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import structlog
+from click.core import ParameterSource
 from structlog.typing import FilteringBoundLogger
 
 from controller import logs, places
@@ -51,7 +52,8 @@ from projections.settings import Settings
     "--group-instance-id",
     "instance",
     envvar="GROUP_INSTANCE_ID",
-    help="With --engine faust: this process's lasting name in the group; its partitions wait for it over a restart.",
+    help="With --engine faust: this process's lasting name in the group; its partitions wait for it over a restart. "
+    "Without, the variable has no effect.",
 )
 @click.option("--partitions", type=click.IntRange(1, 10_000), help="Partitions of a new log [24].")
 @click.option("--kubeconfig", envvar="KUBECONFIG", help="Path; without it the pod's service account is used.")
@@ -168,7 +170,9 @@ def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the opt
 def _check_engine(log: str, options: dict[str, Any]) -> None:
     """Refuse an engine that cannot be, before anything is opened. Raises UsageError, Failure."""
     if options["engine"] == "embedded":
-        if options["group"] or options["instance"]:
+        # An environment may be that of several programs, or of both engines: there the name is an offer.
+        source = click.get_current_context().get_parameter_source("instance")
+        if options["group"] is not None or source is ParameterSource.COMMANDLINE:
             raise click.UsageError("--group and --group-instance-id are of --engine faust: add that, or leave them out")
         return
     if not log.startswith(places.KAFKA):

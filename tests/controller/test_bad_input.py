@@ -193,6 +193,13 @@ def test_a_group_without_the_engine_that_has_one_is_refused(log: Path, option: s
     assert said == "--group and --group-instance-id are of --engine faust: add that, or leave them out"
 
 
+def test_a_name_in_the_environment_is_an_offer_that_the_embedded_engine_does_not_take(log: Path) -> None:
+    arguments = ["run", "--log", f"sqlite:{log}", "--image-name", "image", "--kubeconfig", str(log.parent / "none")]
+    done = CliRunner().invoke(main, arguments, env={"GROUP_INSTANCE_ID": "worker-0"})
+    # The kubeconfig is what is looked at next.
+    assert str(log.parent / "none") in sentence_of(done.output, done.exit_code, CONFIGURATION)
+
+
 def test_an_engine_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "find_spec", lambda _: None)
     place = "kafka://127.0.0.1:9/topic"
