@@ -23,7 +23,7 @@ from controller.ending import cut_off_after
 from controller.exits import CONFIGURATION, Failure
 from controller.lease import LeaseConfig
 from controller.manifests import DaemonDeployment
-from controller.options import Label, Listen, Seconds, Subdomain, kafka_config
+from controller.options import GroupName, Label, Listen, Seconds, Subdomain, kafka_config, refuse_instance
 from controller.preflight import preflight
 from eventlog.record import Position
 from kube.clock import SystemClock
@@ -47,7 +47,7 @@ from projections.settings import Settings
     show_default=True,
     help="Who has the partitions: this process all of them, or the processes of a consumer group (a log on Kafka).",
 )
-@click.option("--group", help="With --engine faust: the consumer group's name [cliquelog].")
+@click.option("--group", type=GroupName(), help="With --engine faust: the consumer group's name [cliquelog].")
 @click.option(
     "--group-instance-id",
     "instance",
@@ -177,6 +177,8 @@ def _check_engine(log: str, options: dict[str, Any]) -> None:
         return
     if not log.startswith(places.KAFKA):
         raise click.UsageError("--engine faust shares a log on Kafka: give --log kafka://..., or leave --engine out")
+    if options["instance"] is not None:
+        refuse_instance(options["instance"])
     if find_spec("faust") is None:
         raise Failure("--engine faust needs Faust, which is not installed: install cliquelog[faust]", CONFIGURATION)
 
