@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -75,6 +76,7 @@ def copy_log(
     """
     if is_one_log(source, target):
         raise exits.Failure(f"{source} and {target} are one log; name another one to copy to", exits.LOG)
+    _refuse_idle_options(source, target)
     console = consoles(as_json=as_json)
     strangers = Strangers()
     making = places.Making(kafka_config, replication, in_sync(replication, min_insync))
@@ -95,6 +97,24 @@ def copy_log(
         click.echo(text_of(copied, seconds, strangers.told()))
     if copied.differences:
         raise click.exceptions.Exit(exits.FOUND)
+
+
+def _refuse_idle_options(source: str, target: str) -> None:
+    """Raise UsageError for an option for Kafka that has no effect on these two; the environment may hold one."""
+    sides = {"FROM": source, "TO": target}
+    reach = {
+        "kafka_config": ("FROM", "TO"),
+        "from_kafka_config": ("FROM",),
+        "replication": ("TO",),
+        "min_insync": ("TO",),
+    }
+    context = click.get_current_context()
+    for option in context.command.params:
+        names = reach.get(option.name or "", ())
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if names and given and not any(sides[name].startswith(places.KAFKA) for name in names):
+            told = "neither FROM nor TO is" if len(names) > 1 else f"{names[0]} is not"
+            raise click.UsageError(f"{option.opts[0]} is for a log on Kafka, and {told} one: leave it out")
 
 
 def is_one_log(one: str, other: str) -> bool:

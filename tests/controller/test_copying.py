@@ -353,6 +353,35 @@ def test_a_source_that_is_refused_leaves_nothing_behind(source: Path, tmp_path: 
     assert [path.name for path in tmp_path.glob("to*")] == []
 
 
+@pytest.mark.parametrize(
+    ("options", "target", "told"),
+    [
+        (("--kafka-config", "x"), "sqlite:to", "--kafka-config is for a log on Kafka, and neither FROM nor TO is one"),
+        (("--replication-factor", "3"), "sqlite:to", "--replication-factor is for a log on Kafka, and TO is not one"),
+        (("--min-insync-replicas", "1"), "sqlite:to", "--min-insync-replicas is for a log on Kafka, and TO is not one"),
+        (
+            ("--from-kafka-config", "x"),
+            "kafka://b:9/t",
+            "--from-kafka-config is for a log on Kafka, and FROM is not one",
+        ),
+    ],
+    ids=str,
+)
+def test_options_for_kafka_that_would_have_no_effect_are_refused(
+    source: Path, options: tuple[str, str], target: str, told: str
+) -> None:
+    result = run(f"sqlite:{source}", target, *options)
+    assert result.exit_code == 2
+    assert f"{told}: leave it out" in result.output
+
+
+def test_settings_for_kafka_in_the_environment_are_for_other_commands(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLIQUELOG_KAFKA_CONFIG", "elsewhere")
+    assert run(f"sqlite:{source}", f"sqlite:{tmp_path / 'to.sqlite'}").exit_code == 0
+
+
 def test_a_file_with_another_number_of_partitions_is_one_sentence(source: Path, tmp_path: Path) -> None:
     async def make() -> None:
         await (await SqliteLog.open(tmp_path / "to.sqlite", partitions=5)).close()

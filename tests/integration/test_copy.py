@@ -29,6 +29,11 @@ SHAPE = Shape(100, 18)
 ONE_REPLICA = ("--replication-factor", "1")
 
 
+def replicas(target: str) -> tuple[str, ...]:
+    """Give the option for new topics on a single broker, where topics are made."""
+    return ONE_REPLICA if target.startswith("kafka:") else ()
+
+
 def url(place: KafkaPlace) -> str:
     return f"kafka://{','.join(place.servers)}/{place.topic}"
 
@@ -72,7 +77,7 @@ async def length(place: str) -> int:
 async def copying(source: str, target: str, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run a copy for the time of the block."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controller", "copy", source, target, *ONE_REPLICA, *options),
+        *(sys.executable, "-m", "controller", "copy", source, target, *replicas(target), *options),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -100,7 +105,7 @@ async def met_midway(process: asyncio.subprocess.Process, target: str) -> int:
 
 async def result(source: str, target: str, *options: str) -> dict[str, Any]:
     """Copy to the end and give what `--json` says."""
-    said = await output("copy", source, target, *ONE_REPLICA, *options, "--json", code=0)
+    said = await output("copy", source, target, *replicas(target), *options, "--json", code=0)
     found: dict[str, Any] = json.loads(said)
     return found
 
