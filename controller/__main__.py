@@ -1,5 +1,5 @@
 """`python -m controller`: the same as the command `cliquelog`."""
 
-from controller.cli import main
+from controller.commands.cli import main
 
 main(prog_name="cliquelog")

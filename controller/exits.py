@@ -20,8 +20,8 @@
 
 import click
 
+from controller.engines.stall import Stalled
 from controller.lease import LeadershipLost
-from controller.stall import Stalled
 from eventlog.log import LogError
 from kube.client import ConfigError, Forbidden, KubeError, ResourceMissing, Unauthorized, Unreachable
 

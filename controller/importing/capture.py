@@ -1,11 +1,11 @@
-"""Our own captures: what the reflectors of a controller were told (`controller/capturing.py`)."""
+"""Our own captures: what the reflectors of a controller were told (`controller/recording/capturing.py`)."""
 
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from controller.capturing import FORM, AnyLine, Began, Completed, Header, Missed, Page, Watched
 from controller.importing.told import RESOURCES, UNDECODABLE, Marked, NotUnderstood, Objects, ObjectTold, Told
+from controller.recording.capturing import FORM, AnyLine, Began, Completed, Header, Missed, Page, Watched
 from kube import reflector
 from kube.client import Resource, Selector
 from kube.envelopes import WatchEvent

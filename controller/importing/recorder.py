@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from controller import observations
 from controller.importing.told import Answered, Lost, Marked, ObjectTold, Removed, Told, WantedRow
-from controller.normaliser import Keyed, Normaliser
+from controller.observing import observations
+from controller.observing.normaliser import Keyed, Normaliser
 from eventlog import codec
 from eventlog.event import Provenance
 from eventlog.event import Told as ToldEvent

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller import run_command
-from controller.cli import main
+from controller.commands import run as run_command
+from controller.commands.cli import main
+from controller.commands.run import run
 from controller.exits import API, CONFIGURATION, LOG
-from controller.run_command import run
 from eventlog.sqlite import SqliteLog
 from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS
 from simulation.apiserver import application

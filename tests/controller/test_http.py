@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from controller.coalescer import Depth
 from controller.http import ANSWER_MAX, StatusServer, Unanswered, ask
 from controller.metrics import Metrics
+from controller.writing.coalescer import Depth
 
 
 class State:

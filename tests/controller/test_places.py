@@ -10,7 +10,7 @@ from eventlog.log import LogUnreadable
 
 
 def test_a_log_in_a_file_loads_no_kafka_client() -> None:
-    program = "import sys, controller.cli; sys.exit('aiokafka' in sys.modules)"
+    program = "import sys, controller.commands.cli; sys.exit('aiokafka' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -13,13 +13,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from controller import simulate_command
-from controller.child import Usage
-from controller.cli import main
+from controller.commands import simulate as simulate_command
+from controller.commands.cli import main
+from controller.commands.verify import verify
 from controller.exits import CONFIGURATION, FOUND, LOG
-from controller.replaying import Replay
-from controller.simulating import Job, Outcome, Show
-from controller.verify_command import verify
+from controller.history.replaying import Replay
+from controller.simulating.child import Usage
+from controller.simulating.run import Job, Outcome, Show
 from kube.clock import SystemClock
 from simulation.capacity import Limits
 from simulation.timing import Timing

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from controller import exits, verify
-from controller.cli import main
+from controller import exits
+from controller.commands.cli import main
+from controller.history import verify
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcSeen, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
 from eventlog.partitioner import partition_for

@@ -26,14 +26,14 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from controller.audit_report import as_csv, document, show
-from controller.auditing import audit
+from controller.commands.replay import rules_of
+from controller.history.audit_report import as_csv, document, show
+from controller.history.auditing import audit
+from controller.history.rerunning import rerun
+from controller.history.timeline import Until
 from controller.importing.importer import Options, UnfitInput, run
 from controller.importing.inputs import InputError
 from controller.importing.merging import SKEW_MS
-from controller.replay_command import rules_of
-from controller.rerunning import rerun
-from controller.timeline import Until
 from eventlog.memory import MemoryLog
 from tests.history.histories import Complaints, audit_log, lines, watches
 from tests.history.rebuilt import REBUILT, text_of

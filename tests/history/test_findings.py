@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from controller.auditing import Audit, audit
+from controller.history.auditing import Audit, audit
 from eventlog import codec
 from eventlog.event import Provenance
 from eventlog.events import (

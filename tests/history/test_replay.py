@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.replay_command import rules_of
-from controller.rerunning import Outcome, Rules, rerun
-from controller.timeline import Until, in_time_order
+from controller.commands.replay import rules_of
+from controller.history.rerunning import Outcome, Rules, rerun
+from controller.history.timeline import Until, in_time_order
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcSeen, DaemonPodGone, DaemonPodSeen, DomainSeen, IndexAssigned, NodeSeen, Row
 from eventlog.memory import MemoryLog

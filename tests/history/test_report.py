@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plotly.offline import get_plotlyjs
 
 from controller import exits
-from controller.auditing import Audit, audit
+from controller.history.auditing import Audit, audit
 from controller.reporting.building import CLIQUES_MAX, HOLDINGS_MAX, RECORDS_MAX, page, wanted
 from controller.reporting.page import SWAPS_MAX, headlines
 from controller.reporting.reading import UpToNow, read

@@ -1,0 +1,102 @@
+"""The command `cliquelog audit`."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from controller import exits, moments
+from controller.collecting import collect_rarely
+from controller.commands import strangers
+from controller.commands.options import kafka_config
+from controller.history import audit_index
+from controller.history.audit_report import as_csv, document, show
+from controller.history.auditing import Audit, Filters
+from controller.history.auditing import audit as examine
+
+
+@click.command()
+@click.argument("log")
+@click.option("--node", help="Only what concerns this node.")
+@click.option("--clique", help="Only what concerns this clique: its ID.")
+@click.option("--domain", help="Only what concerns this ComputeDomain: its UID, its name, or NAMESPACE/NAME.")
+@click.option("--index", type=click.IntRange(0, 10_000), help="Only what concerns this index.")
+@click.option(
+    "--at", metavar="TIME", help="Only holdings at this time: 2026-09-11T10:00:00Z, or +90s from the beginning."
+)
+@click.option("--between", nargs=2, metavar="TIME TIME", help="Only holdings and findings between these times.")
+@click.option(
+    "--use-index/--no-index",
+    default=True,
+    help="Whether the audit of a large log is kept in the cache folder for the next question [kept].",
+)
+@kafka_config
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/history.md).")
+@click.option("--csv", "wants_csv", is_flag=True, help="Print the holdings as CSV.")
+def audit(
+    log: str,
+    node: str | None,
+    clique: str | None,
+    domain: str | None,
+    index: int | None,
+    at: str | None,
+    between: tuple[str, str] | None,
+    kafka_config: Path | None,
+    *,
+    use_index: bool,
+    as_json: bool,
+    wants_csv: bool,
+) -> None:
+    """Tell who had which index when, and what went wrong (docs/findings.md).
+
+    LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC: a controller's own, or one that `cliquelog import` made. It is only
+    read. The exit code is 7 if there are findings, else 0.
+
+    \b
+    Examples:
+      cliquelog audit sqlite:incident.sqlite
+      cliquelog audit sqlite:incident.sqlite --node gb200-07 --json
+      cliquelog audit sqlite:incident.sqlite --clique 7b0a3c52-5d3e-4f0c-9c1e-3f1f6f5b2a11.32766 --at +90s
+    """
+    if as_json and wants_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    if at and between:
+        raise click.UsageError("--at and --between exclude each other")
+    collect_rarely()
+    whole = asyncio.run(_audit(log, kafka_config, use_index=use_index))
+    try:
+        first, last = (at, at) if at else between or (None, None)
+        filters = Filters(
+            node,
+            clique,
+            domain,
+            index,
+            None if first is None else moments.parse(first, whole.begin_ms),
+            None if last is None else moments.parse(last, whole.begin_ms),
+        )
+    except moments.NotATime as error:
+        raise click.UsageError(str(error)) from None
+    found = filters.applied(whole)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(document(found))).decode())
+    elif wants_csv:
+        click.echo(as_csv(found), nl=False)
+    else:
+        show(found, Console(file=sys.stdout, soft_wrap=False))
+    if found.findings:
+        raise click.exceptions.Exit(exits.FOUND)
+
+
+async def _audit(place: str, kafka_config: Path | None, *, use_index: bool) -> Audit:
+    async with strangers.opened(place, kafka_config) as (log, passed_over):
+        key = await audit_index.key_of(log)
+        found = audit_index.load(key) if use_index else None
+        if found is None:
+            found = await examine(log)
+            # What was passed over is told by whoever reads it.
+            if use_index and found.records >= audit_index.LEAST_RECORDS and not passed_over.count:
+                audit_index.save(key, found)
+        return found
