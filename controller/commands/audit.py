@@ -1,12 +1,9 @@
 """The command `cliquelog audit`."""
 
 import asyncio
-import sys
 from pathlib import Path
 
 import click
-import msgspec
-from rich.console import Console
 
 from controller import exits, moments
 from controller.collecting import collect_rarely
@@ -16,6 +13,8 @@ from controller.history import audit_index
 from controller.history.audit_report import as_csv, document, show
 from controller.history.auditing import Audit, Filters
 from controller.history.auditing import audit as examine
+from controller.terminal import Screen, emit, emit_json
+from kube.clock import SystemClock
 
 
 @click.command()
@@ -53,7 +52,7 @@ def audit(
     """Tell who had which index when, and what went wrong (docs/findings.md).
 
     LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC: a controller's own, or one that `cliquelog import` made. It is only
-    read. The exit code is 7 if there are findings, else 0.
+    read.
 
     \b
     Examples:
@@ -67,27 +66,36 @@ def audit(
         raise click.UsageError("--at and --between exclude each other")
     collect_rarely()
     whole = asyncio.run(_audit(log, kafka_config, use_index=use_index))
-    try:
-        first, last = (at, at) if at else between or (None, None)
-        filters = Filters(
-            node,
-            clique,
-            domain,
-            index,
-            None if first is None else moments.parse(first, whole.begin_ms),
-            None if last is None else moments.parse(last, whole.begin_ms),
-        )
-    except moments.NotATime as error:
-        raise click.UsageError(str(error)) from None
+    filters = Filters(node, clique, domain, index, *_span(at, between, whole))
+    unknown = filters.unknown(whole)
+    if unknown is not None:
+        raise click.UsageError(unknown)
     found = filters.applied(whole)
+    now_ms = SystemClock().now_ms()
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document(found))).decode())
+        emit_json(document(found, now_ms))
     elif wants_csv:
-        click.echo(as_csv(found), nl=False)
+        emit(as_csv(found, now_ms))
     else:
-        show(found, Console(file=sys.stdout, soft_wrap=False))
+        show(found, now_ms, Screen())
     if found.findings:
         raise click.exceptions.Exit(exits.FOUND)
+
+
+def _span(at: str | None, between: tuple[str, str] | None, whole: Audit) -> tuple[int | None, int | None]:
+    """Give the first and the last moment that are asked for. Raises click.UsageError."""
+    first, last = (at, at) if at else between or (None, None)
+    if first is None or last is None:
+        return None, None
+    try:
+        first_ms, last_ms = (moments.parse(text, whole.begin_ms) for text in (first, last))
+        if whole.records:
+            moments.within(last, last_ms, whole.begin_ms)
+    except moments.NotATime as error:
+        raise click.UsageError(str(error)) from None
+    if last_ms < first_ms:
+        raise click.UsageError(f"--between ends at {last}, before it begins at {first}; give the earlier time first")
+    return first_ms, last_ms
 
 
 async def _audit(place: str, kafka_config: Path | None, *, use_index: bool) -> Audit:

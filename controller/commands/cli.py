@@ -1,5 +1,6 @@
 """The command line of `cliquelog`."""
 
+import signal
 from importlib.metadata import version as version_of
 from typing import Any, TypeVar
 
@@ -18,7 +19,8 @@ from controller.commands.simulate import simulate
 from controller.commands.topics import topics
 from controller.commands.verify import verify
 from controller.commands.why import why
-from controller.exits import explain
+from controller.exits import Failure, explain
+from controller.terminal import OutputLost, flush_output, forget_output, is_unread
 
 T = TypeVar("T")
 
@@ -26,7 +28,31 @@ T = TypeVar("T")
 class Commands(click.Group):
     """Runs a command, and answers a user's mistake with one sentence and an exit code."""
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command, and to its help the codes that it ends with."""
+        cmd.epilog = exits.help_of(name or cmd.name or "")
+        super().add_command(cmd, name)
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
+        """Do the command. If nobody reads on (`| head`), end quietly, as the system's own tools do."""
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # controller/__main__.py says why.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            try:
+                return self._answer(ctx)
+            finally:
+                flush_output()  # Here, and not at the interpreter's end, where it could only fail.
+        except BrokenPipeError:
+            if not is_unread():
+                raise
+            forget_output()
+            raise click.exceptions.Exit(exits.UNREAD) from None
+        except OutputLost as lost:
+            forget_output()
+            what = f"what is printed cannot be written: {lost.strerror}; make room, or send it elsewhere"
+            raise Failure(what, exits.CONFIGURATION) from None
+
+    def _answer(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
         """Turn errors that a user can mend into sentences; a defect keeps its traceback."""
         try:
             return super().invoke(ctx)
@@ -47,11 +73,7 @@ class Commands(click.Group):
 def main() -> None:
     """Assign and publish IMEX daemon indices of ComputeDomains from an event log.
 
-    \b
-    Exit codes: 0 done, 1 a defect, 2 wrong command line,
-    3 configuration, 4 the log, 5 the API server, 6 leadership lost, 7 audit, copy,
-    verify, simulate or why found something, 8 an input of import, 9 a worker made no
-    progress, 10 cut off at its end, 130 interrupted.
+    Each command's --help has its exit codes, and docs/operations.md those of all.
     """
 
 

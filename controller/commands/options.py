@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -20,6 +21,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _INSTANCE = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LABEL_LENGTH = 63
 _SUBDOMAIN_LENGTH = 253
+_SUBJECT_LENGTH = _LABEL_LENGTH + 1 + _SUBDOMAIN_LENGTH
 CLIQUE_SIZE_MAX = 18
 
 
@@ -36,6 +38,42 @@ class Listen(click.ParamType):
         if not (colon and is_port and host.isprintable()):
             self.fail(f"{value!r} is not HOST:PORT", param, ctx)
         return host or "0.0.0.0", int(port)  # noqa: S104 - what a user writes as ":8080"
+
+
+class Address(click.ParamType):
+    """The address of an HTTP server, `http://HOST:PORT`, perhaps with a path before what is asked for."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
+        """Check it."""
+        text = str(value)
+        try:
+            parts = urlsplit(text)
+            is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # Brackets that do not close, or a port that is none.
+            is_whole = False
+        if not is_whole or not text.isprintable() or any(sign in text for sign in " @?#"):
+            self.fail(f"{text!r} is no address: write http://HOST:PORT, as in http://127.0.0.1:8080", param, ctx)
+        return text
+
+
+class Subject(click.ParamType):
+    """What `why` is asked about: `NAME` or `NAMESPACE/NAME`.
+
+    An imported history may hold names that the API server would not admit, and they can be asked about; what is
+    refused here no record can hold as a name, or it is two words where one was meant.
+    """
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
+        """Check it."""
+        text = str(value)
+        parts = text.split("/")
+        if len(parts) > 2 or not all(parts) or len(text.split()) != 1 or len(text) > _SUBJECT_LENGTH:
+            self.fail(f"{text!r} is no name: write NODE, POD or NAMESPACE/POD", param, ctx)
+        return text
 
 
 class Label(click.ParamType):

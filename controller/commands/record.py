@@ -20,6 +20,7 @@ from controller.recording.capture_files import CaptureFiles, Counted, Rotation
 from controller.recording.recorder import Recording
 from kube.clock import SystemClock
 from kube.transport import connect
+from projections.audit.finding import counted
 
 ROLES = "deploy/record-rbac.yaml"
 
@@ -94,12 +95,12 @@ def record(
     """
     logs.configure(log_level, console=sys.stderr.isatty(), stream=sys.stderr)
     rotation = Rotation(size_mib << 20, age_s, fsync_s)
-    counted = asyncio.run(_record(output, kubeconfig, context, namespace or "", rotation))
+    found = asyncio.run(_record(output, kubeconfig, context, namespace or "", rotation))
     if as_json:
-        click.echo(msgspec.json.encode(counted).decode())
+        click.echo(msgspec.json.encode(found).decode())
     else:
-        files = "1 file" if counted.files == 1 else f"{counted.files} files"
-        click.echo(f"{counted.lines} lines, {counted.bytes} bytes in {files}: {output}")
+        figures = f"{counted(found.lines, 'line')}, {counted(found.bytes, 'byte')} in {counted(found.files, 'file')}"
+        click.echo(f"{figures}: {output}")
 
 
 async def _record(
@@ -108,11 +109,12 @@ async def _record(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    CaptureFiles.refuse(output)
     groups = watched(namespace)
     clock = SystemClock()
     client = await connect(kubeconfig, context)
     try:
-        # First what leaves nothing behind: rights that are missing must not cost a file.
+        # Before a file is made: rights that are missing must not cost one.
         await preflight(client, [*groups[0], *groups[1]], ROLES)
         files = CaptureFiles(output, rotation, clock, version_of("cliquelog"))
         try:

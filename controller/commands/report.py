@@ -12,6 +12,7 @@ from controller.commands import strangers
 from controller.commands.options import kafka_config
 from controller.reporting.model import Page
 from controller.reporting.reading import read
+from projections.audit.finding import counted
 
 PAGE = b"<!doctype html>"
 """How a page begins."""
@@ -49,7 +50,8 @@ def report(log: str, output: Path, kafka_config: Path | None) -> None:
         mend = "give -o a file in a folder that can be written and has room"
         raise exits.Failure(f"{output} cannot be written: {error.strerror}; {mend}", exits.CONFIGURATION) from None
     findings = sum(group.count for group in page.groups)
-    click.echo(f"{output}: {len(content) / 1e6:.1f} MB, {len(page.data.cliques)} cliques, {findings} findings")
+    figures = f"{counted(len(page.data.cliques), 'clique')}, {counted(findings, 'finding')}"
+    click.echo(f"{output}: {len(content) / 1e6:.1f} MB, {figures}")
 
 
 def _refuse_what_is_no_page(path: Path) -> None:

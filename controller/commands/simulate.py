@@ -20,7 +20,7 @@ from controller.simulating.report import faults_of, progress, result_of, table_o
 from controller.simulating.run import Job, Outcome
 from controller.simulating.run import simulate as carry_out
 from controller.simulating.sides import STRATEGIES
-from controller.terminal import Interrupted, consoles, unless_interrupted
+from controller.terminal import Interrupted, consoles, forget_output, is_unread, unless_interrupted
 from simulation.formation import Plan
 
 
@@ -31,7 +31,7 @@ from simulation.formation import Plan
 @click.option(
     "--window",
     "window_s",
-    type=Seconds(min=0),
+    type=Seconds(min=0, max=86_400),
     default=11.0,
     show_default=True,
     help="Seconds within which the nodes join.",
@@ -126,7 +126,10 @@ def _tidying(job: Job, *, folder_holds_log: bool) -> Iterator[None]:
         if refused is None:
             kept = True
             raise
-        _forget_output()
+        unread = isinstance(refused, BrokenPipeError) and is_unread()
+        forget_output()
+        if unread:
+            raise click.exceptions.Exit(exits.UNREAD) from None
         what = f"what is printed, or kept in {job.folder}, cannot be written: {refused.strerror}"
         raise exits.Failure(f"{what}; make room, or send it elsewhere", exits.CONFIGURATION) from None
     finally:
@@ -141,16 +144,6 @@ def _refused_by_system(error: BaseException) -> OSError | None:
         found = [_refused_by_system(one) for one in error.exceptions]
         return found[0] if all(found) else None
     return error if isinstance(error, OSError) else None
-
-
-def _forget_output() -> None:
-    """Drop what standard output does not take: the interpreter would try again when it ends, and fail."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 def _report(outcome: Outcome, console: Console, *, as_json: bool) -> bool:

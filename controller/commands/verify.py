@@ -15,6 +15,7 @@ from controller.commands.options import kafka_config
 from controller.exits import Failure
 from controller.history.verify import Verdict
 from controller.history.verify import verify as judge
+from controller.terminal import emit_json, safe
 from eventlog import heads
 from eventlog.integrity import check
 from kube.clock import SystemClock
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("log")
 @kafka_config
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/operations.md).")
 @click.option(
     "--note",
     "note_to",
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
 def verify(log: str, kafka_config: Path | None, note_to: Path | None, against: Path | None, *, as_json: bool) -> None:
     """Check that LOG is whole, keeps the rules, and folds to one answer.
 
-    LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC. The log is only read; a controller may be running on it. The exit
-    code is 7 if something was found, else 0.
+    LOG is sqlite:PATH or kafka://HOST:PORT/TOPIC. The log is only read; a controller may be running on it.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def verify(log: str, kafka_config: Path | None, note_to: Path | None, against: P
         raise _not_noted(note_to, "it is there already")
     verdict = asyncio.run(_verify(log, kafka_config, note_to, against))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(verdict)).decode())
+        emit_json(verdict)
     else:
         click.echo(text_of(verdict))
     if not verdict.sound:
@@ -127,7 +127,7 @@ def text_of(verdict: Verdict) -> str:
 def _indented(findings: Sequence[str]) -> Iterator[str]:
     for finding in findings:
         yield textwrap.fill(
-            finding,
+            safe(finding),
             width=80,
             initial_indent=" " * 12,
             subsequent_indent=" " * 14,

@@ -1,6 +1,7 @@
 """The work of `cliquelog audit`: folds a log, and follows who held which index."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from difflib import get_close_matches
 
 import msgspec
 
@@ -9,15 +10,24 @@ from eventlog.events import DomainSeen
 from eventlog.log import EventLog
 from eventlog.reading import batches
 from eventlog.record import Position
-from projections.audit.change import Change, change_of
+from projections.audit.change import Change, change_of, nodes_of
 from projections.audit.finding import Finding
 from projections.audit.findings import rules
 from projections.audit.findings.visibility_gap import VisibilityGap
 from projections.audit.gaps import Gaps
 from projections.audit.holdings import Holding, Holdings
+from projections.fold import is_clique, is_domain
 from projections.partition import PartitionFold
 
 BATCH = 5000
+
+
+class Known(msgspec.Struct, frozen=True):
+    """All that any record of a history speaks of: names of nodes, clique IDs, UIDs of ComputeDomains."""
+
+    nodes: frozenset[str] = frozenset()
+    cliques: frozenset[str] = frozenset()
+    domains: frozenset[str] = frozenset()
 
 
 class Audit(msgspec.Struct, frozen=True):
@@ -30,6 +40,7 @@ class Audit(msgspec.Struct, frozen=True):
     begin_ms: int
     end_ms: int
     names: dict[str, str]
+    known: Known
     holdings: tuple[Holding, ...]
     findings: tuple[Finding, ...]
 
@@ -49,6 +60,16 @@ class Filters(msgspec.Struct, frozen=True):
         holdings = [one for one in whole.holdings if self._places(whole, one) and self._holds(one)]
         findings = [one for one in whole.findings if self._places(whole, one) and self._covers(one.time_ms)]
         return msgspec.structs.replace(whole, holdings=tuple(holdings), findings=tuple(findings))
+
+    def unknown(self, whole: Audit) -> str | None:
+        """Say of what that is asked for no record speaks, with names that are near; None if of none."""
+        known = whole.known
+        domains = {*known.domains, *(one for name in whole.names.values() for one in _names(name))}
+        asked = (("node", self.node, known.nodes), ("clique", self.clique, known.cliques))
+        for kind, name, names in (*asked, ("domain", self.domain, domains)):
+            if name is not None and name not in names:
+                return f"no record of the log speaks of {kind} {name!r}{_near(name, names)}"
+        return None
 
     def _places(self, whole: Audit, one: Holding | Finding) -> bool:
         """Say whether it is of what is asked for. A gap concerns whatever it does not exclude."""
@@ -75,9 +96,38 @@ def _names(name: str) -> tuple[str, ...]:
     return (name, name.partition("/")[2]) if name else ()
 
 
+def _near(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, known)
+    return f"; near it: {', '.join(map(repr, near))}" if near else ""
+
+
+class Mentioned:
+    """Collects all that the records of a history speak of."""
+
+    def __init__(self) -> None:
+        """Know of nothing."""
+        self._nodes: set[str] = set()
+        self._keys: set[str] = set()
+        self._domains: set[str] = set()
+
+    def take(self, change: Change) -> None:
+        """Take in what the record names."""
+        self._keys.add(change.key)
+        self._nodes.update(nodes_of(change.event))
+        self._domains.add(getattr(change.event, "domain", ""))
+
+    def known(self) -> Known:
+        """Give all that was named."""
+        domains = {*self._domains, *filter(is_domain, self._keys)}
+        nobody = {""}
+        return Known(
+            frozenset(self._nodes - nobody), frozenset(filter(is_clique, self._keys)), frozenset(domains - nobody)
+        )
+
+
 async def audit(log: EventLog) -> Audit:
     """Read the whole log, up to the ends that it has now. Raises LogError."""
-    followed, gaps, applied = Holdings(), Gaps(), rules()
+    followed, gaps, applied, mentioned = Holdings(), Gaps(), rules(), Mentioned()
     holdings: list[Holding] = []
     findings: list[Finding] = []
     names: dict[str, str] = {}
@@ -88,6 +138,7 @@ async def audit(log: EventLog) -> Audit:
             begin_ms, end_ms = min(begin_ms or change.time_ms, change.time_ms), max(end_ms, change.time_ms)
             holdings.extend(followed.take(change))
             gaps.take(change)
+            mentioned.take(change)
             for rule in applied:
                 findings.extend(rule.take(change))
             if isinstance(change.event, DomainSeen) and change.event.name:
@@ -97,7 +148,7 @@ async def audit(log: EventLog) -> Audit:
     for rule in applied:
         findings.extend(rule.end(holdings, end_ms))
     by_place, by_time = sorted(holdings, key=_place), sorted(findings, key=_time)
-    return Audit(records, begin_ms, end_ms, names, tuple(by_place), tuple(by_time))
+    return Audit(records, begin_ms, end_ms, names, mentioned.known(), tuple(by_place), tuple(by_time))
 
 
 async def changes(log: EventLog, partition: int) -> AsyncIterator[Change]:

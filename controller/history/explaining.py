@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 import msgspec
 
 from eventlog import codec
-from eventlog.events import AnyEvent, CdcSeen, DaemonPodSeen, NodeGone, NodeSeen, WatchGap, WriteAnswered
+from eventlog.events import AnyEvent, DaemonPodSeen
 from eventlog.log import EventLog
 from eventlog.partitioner import partition_for
 from eventlog.reading import batches
 from eventlog.record import Position, Record
-from projections.audit.change import change_of
+from projections.audit.change import change_of, nodes_of
 from projections.audit.situation import Pending, Situation
 from projections.audit.standing import Trail
 from projections.clique import CliqueState, Membership, has_pod, labelled
@@ -93,7 +93,7 @@ async def _find(log: EventLog, subject: str, until_ms: int | None) -> Found:
 
 def _note(found: Found, key: str, event: AnyEvent, namespace: str, name: str) -> None:
     """Note what the record says of the name: one that is the name of something else does not count."""
-    names_node = not namespace and name in _nodes(event)
+    names_node = not namespace and name in nodes_of(event)
     is_pod = isinstance(event, DaemonPodSeen) and event.name == name and namespace in {"", event.namespace}
     if not (names_node or is_pod):
         return
@@ -105,20 +105,6 @@ def _note(found: Found, key: str, event: AnyEvent, namespace: str, name: str) ->
     if isinstance(event, DaemonPodSeen) and is_pod:
         found.pods.pop(event.uid, None)  # The last one seen counts.
         found.pods[event.uid] = event.node
-
-
-def _nodes(event: AnyEvent) -> Iterable[str]:
-    match event:
-        case NodeSeen() | NodeGone():
-            return (event.name,)
-        case CdcSeen():
-            return (*(row.node for row in event.rows), *event.waiting)
-        case WatchGap():
-            return ()
-        case WriteAnswered():
-            return (event.node,)
-        case _:
-            return (getattr(event, "node", ""),)
 
 
 def _event(record: Record) -> AnyEvent | None:

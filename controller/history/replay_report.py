@@ -13,6 +13,7 @@ from rich.table import Table
 from controller.history.rerun import Act, Decided
 from controller.history.rerunning import Course, Member, Outcome
 from controller.moments import relative, rfc3339
+from controller.terminal import safe
 from controller.writing.requests import Renderer
 from eventlog.events import IndexAdopted, IndexAssigned, IndexRefused, IndexReleased
 from projections.audit.finding import counted
@@ -173,12 +174,13 @@ def _no_manifest(effect: object) -> dict[str, object]:
 def timeline_line(act: Act, begin_ms: int) -> str:
     """Give an act as a line of a timeline."""
     line = act_line(act)
-    return f"{relative(act.time_ms, begin_ms):>11} {line.position:>8}  {line.clique[-CLIQUE_SHOWN:]}  {line.message}"
+    what = safe(f"{line.clique[-CLIQUE_SHOWN:]}  {line.message}")
+    return f"{relative(act.time_ms, begin_ms):>11} {line.position:>8}  {what}"
 
 
 def show(outcome: Outcome, recorded: Course, what_if: WhatIf | None, console: Console) -> None:
     """Print the comparison for people."""
-    console.print(f"{outcome.records} records, digest {outcome.digest}", highlight=False, soft_wrap=True)
+    console.print(f"{counted(outcome.records, 'record')}, digest {outcome.digest}", highlight=False, soft_wrap=True)
     sides = [("recorded", course_line(recorded)), ("replayed", course_line(outcome.replayed))]
     if what_if is not None:
         sides.append(("with --set", what_if.replayed))
@@ -186,12 +188,12 @@ def show(outcome: Outcome, recorded: Course, what_if: WhatIf | None, console: Co
     for member in members(recorded, outcome.replayed):
         if len(member.recorded) > 1 or len(member.replayed) > 1:
             console.print(
-                f"node {member.node}: recorded {_listed(member.recorded)}; replayed {_listed(member.replayed)}",
+                f"node {safe(member.node)}: recorded {_listed(member.recorded)}; replayed {_listed(member.replayed)}",
                 highlight=False,
                 markup=False,
             )
     if what_if is not None:
-        console.print(_divergence(what_if.divergence), highlight=False, markup=False)
+        console.print(safe(_divergence(what_if.divergence)), highlight=False, markup=False)
 
 
 def _sides(sides: Sequence[tuple[str, CourseLine]]) -> Table:

@@ -57,7 +57,30 @@ class CaptureFiles:
                 output.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._open()
         except OSError as error:
-            raise self._refused(error) from error
+            raise _refused(output, error) from error
+
+    @staticmethod
+    def refuse(output: Path) -> None:
+        """Refuse a place where no capture can be written, as far as that can be told without writing.
+
+        Raises Failure.
+        """
+        is_one = output.suffix == SUFFIX
+        number = 0
+        try:
+            if output.exists() and (is_one or not output.is_dir()):
+                number = errno.EEXIST
+            folder = output.parent if is_one else output
+            while not is_one and not folder.exists():
+                folder = folder.parent
+            if not number and not folder.is_dir():
+                number = errno.ENOTDIR if folder.exists() else errno.ENOENT
+            if not number and not os.access(folder, os.W_OK | os.X_OK):
+                number = errno.EACCES
+        except OSError as error:  # A name that is too long, a folder that may not be looked into.
+            raise _refused(output, error) from error
+        if number:
+            raise _refused(output, OSError(number, os.strerror(number)))
 
     def write(self, line: AnyLine) -> None:
         """Append the line. Raises Failure if it cannot be kept; the file then ends with the line before it."""
@@ -142,12 +165,6 @@ class CaptureFiles:
             else:
                 os.close(descriptor)
 
-    def _refused(self, error: OSError) -> Failure:
-        if isinstance(error, FileExistsError):
-            kind = "is there already" if self._is_one else "is there and is no folder"
-            return Failure(f"{self._output} {kind}; name another file, or a folder", OUTPUT)
-        return Failure(f"{self._output} cannot be written ({error.strerror}); name another place", OUTPUT)
-
     def _ended(self, error: OSError) -> Failure:
         reason = "the disk is full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else str(error.strerror)
         return Failure(
@@ -155,3 +172,10 @@ class CaptureFiles:
             "make space and start again",
             OUTPUT,
         )
+
+
+def _refused(output: Path, error: OSError) -> Failure:
+    if isinstance(error, FileExistsError):
+        kind = "is there already" if output.suffix == SUFFIX else "is there and is no folder"
+        return Failure(f"{output} {kind}; name another file, or a folder", OUTPUT)
+    return Failure(f"{output} cannot be written ({error.strerror}); name another place", OUTPUT)

@@ -118,6 +118,24 @@ async def test_a_kubernetes_without_claim_templates_is_too_old(log: Path, tmp_pa
     assert "resourceclaimtemplates.resource.k8s.io v1; it takes Kubernetes 1.34 or newer" in said
 
 
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("there.jsonl", "is there already; name another file, or a folder"),
+        ("there.jsonl/capture", "cannot be written (Not a directory); name another place"),
+        ("absent/capture.jsonl", "cannot be written (No such file or directory); name another place"),
+    ],
+)
+async def test_a_capture_that_cannot_be_written_is_refused_before_the_api_server_is_asked(
+    nowhere: Path, tmp_path: Path, output: str, said: str
+) -> None:
+    (tmp_path / "there.jsonl").touch()
+    before = names(tmp_path)
+    told = await answer("record", "-o", tmp_path / output, "--kubeconfig", nowhere, code=LOG)
+    assert told == f"{tmp_path / output} {said}"
+    assert names(tmp_path) == before
+
+
 # --- the address to listen on ---
 
 

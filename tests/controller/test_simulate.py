@@ -259,6 +259,7 @@ async def test_a_log_that_cannot_be_made_is_refused_before_anything_runs(tmp_pat
         ("--clique-size", "0", "a clique of GB200 or GB300 has 1 to 18 nodes"),
         ("--window", "-1", "-1.0 is not in the range"),
         ("--window", "nan", "is not a number of seconds"),
+        ("--window", "1e30", "1e+30 is not in the range 0<=x<=86400"),
         ("--seed", "x", "not a valid integer"),
     ],
 )

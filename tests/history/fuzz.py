@@ -38,6 +38,7 @@ from eventlog.memory import MemoryLog
 from tests.history.histories import Complaints, audit_log, lines, watches
 from tests.history.rebuilt import REBUILT, text_of
 
+NOW_MS = 1_800_000_000_000
 MEMORY = 2 << 30
 SECONDS = 60
 HOSTILE: tuple[Any, ...] = (
@@ -187,9 +188,9 @@ async def tried(path: Path) -> str:
     except (UnfitInput, InputError) as error:
         return str(error)
     found = await audit(log)
-    document(found)
-    as_csv(found)
-    show(found, Console(file=io.StringIO(), width=80))
+    document(found, NOW_MS)
+    as_csv(found, NOW_MS)
+    show(found, NOW_MS, Console(file=io.StringIO(), width=80))
     await rerun(log, rules_of("driver", ()), Until(), speed=None, show=[].append)
     return ""
 
