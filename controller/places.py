@@ -58,6 +58,15 @@ async def open_readonly(
     return log, SqliteSnapshots(log)
 
 
+async def open_to_copy(place: str, *, kafka_config: Path | None, foreign: Foreign) -> EventLog:
+    """Open a log for reading only, also where a topic was given more partitions than its log has. Raises LogError."""
+    if place.startswith(KAFKA):
+        from controller import kafka_places  # noqa: PLC0415 - see there
+
+        return await kafka_places.open_to_copy(place, kafka_config, foreign)
+    return await SqliteLog.open_readonly(_path(place))
+
+
 class Making(msgspec.Struct, frozen=True):
     """How a log on Kafka is made and reached: its settings, its replicas, and how many acknowledge a record."""
 
@@ -73,8 +82,10 @@ async def open_or_make(place: str, partitions: int, making: Making) -> EventLog:
     """
     if place.startswith(KAFKA):
         from controller import kafka_places  # noqa: PLC0415 - see there
+        from eventlog.kafka.topics import Wanted  # noqa: PLC0415
 
-        return await kafka_places.open_or_make(place, partitions, making)
+        wanted = Wanted(partitions, making.replication, making.min_insync)
+        return await kafka_places.open_or_make(place, making.kafka_config, wanted, unheard)
     return await SqliteLog.open(_path(place), partitions=None if size_bytes(place) else partitions)
 
 

@@ -31,7 +31,7 @@ from controller.observing.live_reads import LiveReads
 from controller.observing.normaliser import Normaliser
 from controller.observing.seeding import observed
 from eventlog.events import ClaimTemplateSeen, ViewCompleted
-from eventlog.kafka import KafkaLog
+from eventlog.kafka import InstanceTaken, KafkaLog
 from eventlog.kafka.worker import GroupWorker, Listener
 from eventlog.log import EventLog, LogUnavailable
 from eventlog.partitioner import partition_for
@@ -212,6 +212,8 @@ class FaustEngine:
         try:
             await asyncio.wait([working])
             working.result()
+        except InstanceTaken as error:
+            raise Failure(str(error), CONFIGURATION) from error
         finally:
             # Rebalances come until the group is left; nobody is there any more to tend what they bring.
             self._is_over = True
