@@ -169,7 +169,8 @@ class Elector:
             self._lives = self._seen is not None
             self._seen, self._seen_at = spec, self._clock.monotonic()
         ours = spec.holder == self._config.identity
-        if not ours and not self._ran_out(spec):
+        # Who finds that another has led since does not lead on, even where nobody does now: its clock may have stopped.
+        if not ours and (self._acquired or not self._ran_out(spec)):
             return False
         change: dict[str, Any] = {
             "holderIdentity": self._config.identity,
