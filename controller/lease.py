@@ -87,6 +87,11 @@ class Elector:
             return ""
         return self._seen.holder or ""
 
+    def ensure(self) -> None:
+        """Raise LeadershipLost unless this process leads; one that stood still does much before `keep` has its turn."""
+        if self.leader() != self._config.identity:
+            raise LeadershipLost(f"the Lease {self._config.name} has run out")
+
     async def acquire(self) -> None:
         """Return once this process leads. Raises a KubeError that waiting does not mend (MEND_FIRST)."""
         while not await self._try_to_acquire():

@@ -227,6 +227,18 @@ async def test_a_holder_that_finds_another_name_in_the_lease_stops(clock: Virtua
     assert spec(client)["holderIdentity"] == "thief"
 
 
+async def test_a_holder_whose_lease_has_run_out_may_not_observe(clock: VirtualClock, client: MemoryClient) -> None:
+    one = Contender(clock, client, "one")
+    await clock.advance(5.0)
+    one.elector.ensure()
+    one.network.mode = "hangs"
+    await clock.advance(15.0)
+    with pytest.raises(LeadershipLost, match="has run out"):
+        one.elector.ensure()
+    with pytest.raises(LeadershipLost):
+        await one.task
+
+
 async def test_a_holder_that_finds_the_lease_taken_and_released_meanwhile_stops(
     clock: VirtualClock, client: MemoryClient
 ) -> None:
