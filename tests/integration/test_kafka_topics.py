@@ -286,3 +286,17 @@ async def test_a_reader_past_the_end_says_that_the_topic_is_not_what_it_was(plac
         end = await log.end_offset(0)
         with pytest.raises(LogUnreadable, match=f"ends at offset {end}, and records up to {end + 5} were there before"):
             await log.read(0, end + 5, limit=1, timeout_s=10)
+
+
+async def test_a_read_without_a_wait_gives_what_is_there_however_far_its_reader_has_to_leap(place: KafkaPlace) -> None:
+    async with opened(place) as log:
+        first = entry(0)
+        partition = partition_for(first.key, PARTITIONS)
+        end = await log.end_offset(partition)
+        assert len(await log.read(partition, 0, limit=end, timeout_s=10)) == end
+        for _ in range(4):
+            # One by one: the reader fetches the first ahead, and no more before that is read.
+            await log.append([first])
+            await asyncio.sleep(0.1)
+        (record, _) = await log.read(partition, end + 2, limit=10, timeout_s=0.0)
+        assert record.offset == end + 2
