@@ -248,9 +248,11 @@ class Controller:
 
     async def _end(self) -> None:
         """Save what is folded, and let the next leader in."""
-        await self._engine.close()
-        if self._elector is not None:
-            await self._elector.release()
+        try:
+            await self._engine.close()
+        finally:
+            if self._elector is not None:
+                await self._elector.release()
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -47,6 +47,9 @@ class Metrics:
         self._undecodable = Counter(
             "cliquelog_records_undecodable", "Records passed over: no events", ["partition"], registry=registry
         )
+        self._unsaved = Counter(
+            "cliquelog_snapshots_failed", "Snapshots that could not be saved", ["partition"], registry=registry
+        )
         self._relists = Counter("cliquelog_relists", "Complete lists begun", ["resource", "cause"], registry=registry)
         self._gaps = Counter("cliquelog_watch_gaps", "Gaps in the view of a kind", ["resource"], registry=registry)
         self._rows = Gauge("cliquelog_rows", "Rows that the folded state wants", ["status"], registry=registry)
@@ -92,6 +95,10 @@ class Metrics:
     def undecodable(self, partition: int) -> None:
         """Count a record that is no event of the schema version that it states."""
         self._undecodable.labels(str(partition)).inc()
+
+    def snapshot_failed(self, partition: int) -> None:
+        """Count a snapshot that could not be saved."""
+        self._unsaved.labels(str(partition)).inc()
 
     def relist(self, resource: str, cause: str) -> None:
         """Count a complete list; `cause` as in the event RelistBegan, one of few."""

@@ -8,6 +8,7 @@ an index which the log has not arbitrated yet (rule 1). Restoring, catching up a
 acting is what begins once the view of the cluster is complete.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn, Protocol
@@ -18,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from controller.appender import Appender
 from eventlog.codec import UndecodableRecord
 from eventlog.events import Decision
-from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable, LogUnreadable, SnapshotStore
+from eventlog.log import EventLog, LogError, LogUnavailable, LogUnreadable, SnapshotStore
 from eventlog.record import Position, Record
 from projections.clique import CliqueState
 from projections.desired import clique_effects, desired_rows
@@ -66,6 +67,9 @@ class FoldMetrics(Protocol):
 
     def undecodable(self, partition: int) -> None:
         """Count a record that is no event."""
+
+    def snapshot_failed(self, partition: int) -> None:
+        """Count a snapshot that could not be saved."""
 
 
 class Source(Protocol):
@@ -203,15 +207,19 @@ class PartitionConsumer:
         return max(self._config.snapshot_records, self._snapshot_size // self._config.snapshot_bytes)
 
     async def snapshot(self) -> None:
-        """Save the folded state. A log that cannot be written now costs the snapshot only."""
+        """Save the folded state. One that cannot be saved costs time only: the next restart folds more records."""
         if self._fold.next_offset == self._snapshot_at:
             return
         state = self._fold.snapshot()
-        self._snapshot_at, self._snapshot_size = self._fold.next_offset, len(state)
+        before, self._snapshot_at, self._snapshot_size = self._snapshot_at, self._fold.next_offset, len(state)
         try:
             await self._snapshots.save(self._partition, self._snapshot_at, state)
-        except (LogUnavailable, AppendOutcomeUnknown) as error:
+        except LogError as error:
+            self._metrics.snapshot_failed(self._partition)
             self._logger.warning("snapshot not saved", partition=self._partition, cause=str(error))
+        except asyncio.CancelledError:
+            self._snapshot_at = before
+            raise
 
     async def _read_on(self, timeout_s: float) -> Sequence[Record]:
         """Read, and try again while the log is not available; `trouble` says so meanwhile."""

@@ -320,8 +320,13 @@ class FaustEngine:
         """Stop acting, save what is folded, and leave the group."""
         self._is_over = True
         self._let_go(frozenset(self._held))
-        for partition in sorted(self._held):
-            await self._held[partition].snapshot()
+        try:
+            for partition in sorted(self._held):
+                await self._held[partition].snapshot()
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
         try:
             await self._worker.stop()
         except TimeoutError:

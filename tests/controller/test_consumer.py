@@ -14,7 +14,15 @@ from controller.engines.consumer import ConsumerConfig, PartitionConsumer
 from eventlog import codec
 from eventlog.codec import NewerSchema
 from eventlog.events import AnyEvent, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
-from eventlog.log import AppendOutcomeUnknown, EventLog, LogError, LogUnavailable, LogUnreadable, OffsetOutOfRange
+from eventlog.log import (
+    AppendOutcomeUnknown,
+    EventLog,
+    InvalidRequest,
+    LogError,
+    LogUnavailable,
+    LogUnreadable,
+    OffsetOutOfRange,
+)
 from eventlog.memory import MemoryLog, MemorySnapshots
 from eventlog.record import Entry, Headers, Position, Record
 from kube.clock import SystemClock
@@ -36,6 +44,7 @@ class Counts:
         self.appends: list[str] = []
         self.refused: list[str] = []
         self.passed_over = 0
+        self.unsaved = 0
 
     def folded(self, partition: int, records: int) -> None:  # noqa: ARG002
         self.records += records
@@ -45,6 +54,9 @@ class Counts:
 
     def inadmissible(self, decision: str) -> None:
         self.refused.append(decision)
+
+    def snapshot_failed(self, partition: int) -> None:  # noqa: ARG002
+        self.unsaved += 1
 
     def undecodable(self, partition: int) -> None:  # noqa: ARG002
         self.passed_over += 1
@@ -439,10 +451,14 @@ async def test_a_snapshot_that_goes_beyond_its_log_is_refused() -> None:
         await Instance(MemoryLog(partitions=1), "a", snapshots).consumer.restore()
 
 
-async def test_a_snapshot_that_cannot_be_saved_is_told_and_costs_nothing_else() -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [LogUnavailable("the disk is full"), InvalidRequest("the record is too large"), LogUnreadable("25 partitions")],
+)
+async def test_a_snapshot_that_cannot_be_saved_is_told_and_costs_nothing_else(refusal: LogError) -> None:
     class Full(MemorySnapshots):
         async def save(self, partition: int, next_offset: int, state: bytes) -> None:  # noqa: ARG002
-            raise LogUnavailable("the disk is full")
+            raise refusal
 
     log = MemoryLog(partitions=1)
     await a_domain(log)
@@ -452,3 +468,25 @@ async def test_a_snapshot_that_cannot_be_saved_is_told_and_costs_nothing_else() 
         await instance.consumer.snapshot()
     assert [line["event"] for line in lines] == ["snapshot not saved"]
     assert instance.consumer.next_offset == 2
+    assert instance.counts.unsaved == 1
+
+
+async def test_a_snapshot_whose_saving_was_cut_off_is_saved_the_next_time() -> None:
+    class Slow(MemorySnapshots):
+        answers = asyncio.Event()
+
+        async def save(self, partition: int, next_offset: int, state: bytes) -> None:
+            await self.answers.wait()
+            await super().save(partition, next_offset, state)
+
+    log, snapshots = MemoryLog(partitions=1), Slow()
+    await a_domain(log)
+    instance = Instance(log, "a", snapshots)
+    await instance.consumer.restore()
+    saving = asyncio.create_task(instance.consumer.snapshot())
+    await asyncio.sleep(0.01)
+    saving.cancel()
+    await asyncio.gather(saving, return_exceptions=True)
+    snapshots.answers.set()
+    await instance.consumer.snapshot()
+    assert await snapshots.load(0) is not None

@@ -398,7 +398,7 @@ class BrokenSnapshots(MemorySnapshots):
 
 async def test_an_error_of_the_system_in_another_part_is_not_taken_for_one_of_the_address(cluster: Cluster) -> None:
     log, stop = MemoryLog(partitions=PARTITIONS), asyncio.Event()
-    controller = controller_of(cluster, log, BrokenSnapshots(), "a", elect=False, listen=("127.0.0.1", 0))
+    controller = controller_of(cluster, log, BrokenSnapshots(), "a", elect=True, listen=("127.0.0.1", 0))
     life = asyncio.create_task(controller.run(stop))
     await cluster.join("n0")
     await cluster.ready("n0")
@@ -406,6 +406,8 @@ async def test_an_error_of_the_system_in_another_part_is_not_taken_for_one_of_th
     with pytest.raises(OSError, match="of the snapshots") as raised:
         await asyncio.wait_for(life, 60)
     assert explain(raised.value) is None
+    lease = json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))
+    assert lease["spec"]["holderIdentity"] == "", "whatever an end meets, the next leader comes at once"
 
 
 async def test_an_address_that_is_taken_is_said_in_one_sentence(cluster: Cluster) -> None:

@@ -1,6 +1,7 @@
 """The engine on Faust without Faust: partitions are given and taken by the test, messages come from a log in memory."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -52,6 +53,7 @@ class Worker:
         self._log = log
         self.live: list[tuple[int, int]] = []
         self.is_stuck = False
+        self.is_stopped = False
         self.engine: FaustEngine | None = None
         self._pumps: list[asyncio.Task[None]] = []
 
@@ -59,6 +61,7 @@ class Worker:
         await asyncio.get_running_loop().create_future()
 
     async def stop(self) -> None:
+        self.is_stopped = True
         for pump in self._pumps:
             pump.cancel()
 
@@ -478,3 +481,21 @@ async def test_a_rebalance_that_comes_while_it_ends_changes_nothing() -> None:
     saved = await rig.snapshots.load(0)
     assert saved is not None
     assert saved.next_offset == await rig.log.end_offset(0)
+
+
+async def test_a_snapshot_that_fails_at_the_end_does_not_keep_the_worker_in_its_group() -> None:
+    class Broken(CountedSnapshots):
+        async def save(self, *_: object) -> None:
+            raise OSError(errno.EIO, "of the snapshots")
+
+    rig = Rig()
+    rig.snapshots = Broken()
+    await rig.join(0)
+    await rig.mark()
+    async with rig.running():
+        rig.engine.assigned(frozenset({0}))
+        await eventually(lambda: rig.wants(0))
+    rig.worker.is_stopped = False
+    with pytest.raises(OSError, match="of the snapshots"):
+        await rig.engine.close()
+    assert rig.worker.is_stopped
