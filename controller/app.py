@@ -38,6 +38,8 @@ from projections.effects import AnyEffect, CreateClaimTemplate, CreateDaemonSet,
 from projections.fold import CONTROLLER_PREFIX
 
 APPEND_RETRY_S = 0.5
+SETTLE_S = 3.0
+"""How long the end waits for appends under way. What comes after the Lease is free, the next leader may not know of."""
 
 
 class Controller:
@@ -247,12 +249,17 @@ class Controller:
         return waiting
 
     async def _end(self) -> None:
-        """Save what is folded, and let the next leader in."""
-        try:
-            await self._engine.close()
-        finally:
-            if self._elector is not None:
-                await self._elector.release()
+        """Save what is folded, and let the next leader in meanwhile: no part runs any more that writes or appends."""
+        ended = await asyncio.gather(self._engine.close(), self._make_way(), return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
+
+    async def _make_way(self) -> None:
+        """Release the Lease, once nothing of this process can come to the log any more."""
+        if self._elector is not None:
+            await self._log.settle(SETTLE_S)
+            await self._elector.release()
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -72,6 +72,12 @@ class EventLog(Protocol):
     async def end_offset(self, partition: int) -> int:
         """Give the offset that the next record will have, or more: past all that is readable now."""
 
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the appends under way, also those that nobody waits for any more: their callers were cancelled.
+
+        What is not acknowledged after `timeout_s` seconds is given up and not tried again, its outcome unknown.
+        """
+
     async def close(self) -> None:
         """Release what the log holds; appends under way end first."""
 

@@ -66,6 +66,9 @@ class MemoryLog:
         self._refuse_if_closed()
         return len(self._partition(partition))
 
+    async def settle(self, timeout_s: float) -> None:
+        """Do nothing: an append is done at once."""
+
     async def close(self) -> None:
         """End the log; readers that wait are given an empty answer."""
         self._closed = True

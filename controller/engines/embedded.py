@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from structlog.typing import FilteringBoundLogger
 
 from controller.engines.engine import MakeConsumer
+from controller.engines.saving import save_all
 from controller.observing.observer import Observer
 from eventlog.log import EventLog
 from kube.clock import Clock
@@ -75,5 +76,4 @@ class EmbeddedEngine:
 
     async def close(self) -> None:
         """Save what is folded."""
-        for consumer in self._consumers:
-            await consumer.snapshot()
+        await save_all(self._consumers, self._clock, self._logger)

@@ -24,6 +24,7 @@ from controller.engines.company import Company
 from controller.engines.consumer import PartitionConsumer
 from controller.engines.engine import MakeConsumer
 from controller.engines.feed import Feed
+from controller.engines.saving import save_all
 from controller.engines.stall import Patience, StallDetector
 from controller.exits import CONFIGURATION, Failure
 from controller.metrics import Metrics
@@ -321,8 +322,7 @@ class FaustEngine:
         self._is_over = True
         self._let_go(frozenset(self._held))
         try:
-            for partition in sorted(self._held):
-                await self._held[partition].snapshot()
+            await save_all(self._held.values(), self._clock, self._logger)
         finally:
             await self._leave()
 

@@ -60,6 +60,10 @@ class UpToNow:
         """Give the end that the partition had."""
         return self._ends[partition]
 
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the appends under way."""
+        await self._log.settle(timeout_s)
+
     async def close(self) -> None:
         """Close the log."""
         await self._log.close()

@@ -26,6 +26,8 @@ _TURN_S = 0.25
 """How long one of several reads of one partition waits before it lets the next one have its turn."""
 _SILENCE_S = 15.0
 """A reader that the brokers have not answered for so long is replaced: its library may have given up unseen."""
+_SNAPSHOT_S = 1.0
+"""How long closing waits for snapshots under way."""
 
 Foreign = Callable[[Position, str], None]
 """Is told of a record that is none of the log's, and why."""
@@ -177,6 +179,10 @@ class KafkaLog:
         self._refuse_if_closed()
         return (await self._snapshots.send([message]))[0]
 
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the appends under way; see `EventLog.settle`."""
+        await self._sender.settle(timeout_s)
+
     async def close(self) -> None:
         """End the reads that wait, wait for the appends under way, and disconnect."""
         if self._closed:
@@ -185,6 +191,8 @@ class KafkaLog:
         for cursor in self._cursors:
             await cursor.close()
         await self._sender.close()
+        # One that nobody waits for any more is not worth the time: the next start folds more records.
+        await self._snapshots.settle(_SNAPSHOT_S)
         await self._snapshots.close()
         await self._cluster.close()
 

@@ -56,6 +56,18 @@ class Sender:
                 self._producer = await self._cluster.producer(self._topic, self._partitions)
             return self._producer
 
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the appends under way; what is not acknowledged in time is given up, and its producer with it."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=timeout_s)
+        left = list(self._under_way)
+        if self._producer is not None and (left or self._producer.owes):
+            spent, self._producer = self._producer, None
+            await spent.discard()
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     async def close(self) -> None:
         """Wait for the appends under way, and disconnect."""
         if self._under_way:

@@ -181,6 +181,12 @@ class SqliteLog:
         self._refuse_if_closed()
         return await self._read(lambda storage: storage.load_snapshot(partition))
 
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the transactions under way; see `EventLog.settle`. Each waits for no longer than a lock may take."""
+        if self._next is not None:
+            # The newest batch, and so the last to take the lock.
+            await asyncio.wait((self._next.committed,), timeout=timeout_s)
+
     async def close(self) -> None:
         """Commit what waits, end the threads and close the file."""
         if self._closed.is_set():

@@ -82,6 +82,10 @@ class FaultyLog:
         await self._process.alive()
         return await self._inner.end_offset(partition)
 
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the appends under way."""
+        await self._inner.settle(timeout_s)
+
     async def close(self) -> None:
         """Close nothing: the log belongs to the run."""
 

@@ -100,6 +100,9 @@ class TroubledLog:
     async def end_offset(self, partition: int) -> int:
         return await self._log.end_offset(partition)
 
+    async def settle(self, timeout_s: float) -> None:
+        await self._log.settle(timeout_s)
+
     async def close(self) -> None:
         await self._log.close()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from controller.app import Controller
 from controller.config import RunConfig
@@ -408,6 +409,46 @@ async def test_an_error_of_the_system_in_another_part_is_not_taken_for_one_of_th
     assert explain(raised.value) is None
     lease = json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))
     assert lease["spec"]["holderIdentity"] == "", "whatever an end meets, the next leader comes at once"
+
+
+class SilentSnapshots(MemorySnapshots):
+    """Snapshots that no broker takes."""
+
+    async def save(self, *_: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+class SettlingLog(MemoryLog):
+    """A log that says who held the Lease when it was asked for what is under way."""
+
+    holder: Callable[[], Awaitable[str]]
+    held_by = ""
+
+    async def settle(self, timeout_s: float) -> None:
+        assert timeout_s > 0
+        self.held_by = await self.holder()
+
+
+async def test_an_end_while_no_broker_answers_lets_the_next_leader_in_and_ends(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def holder() -> str:
+        return str(
+            json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))["spec"]["holderIdentity"],
+        )
+
+    monkeypatch.setattr("controller.engines.saving.SAVE_S", 1.0)
+    log, stop = SettlingLog(partitions=PARTITIONS), asyncio.Event()
+    log.holder = holder
+    life = asyncio.create_task(controller_of(cluster, log, SilentSnapshots(), "a", elect=True).run(stop))
+    await cluster.join("n0")
+    await cluster.ready("n0")
+    stop.set()
+    with capture_logs() as lines:
+        await asyncio.wait_for(life, 60)
+    assert [line["event"] for line in lines] == ["snapshots not saved"], "of all of them together"
+    assert await holder() == ""
+    assert log.held_by == "a", "what is under way ends before the Lease is free"
 
 
 async def test_an_address_that_is_taken_is_said_in_one_sentence(cluster: Cluster) -> None:

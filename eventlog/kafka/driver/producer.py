@@ -116,6 +116,15 @@ class Producer:
             case _:
                 return LogUnavailable(f"{told}; allow this user Write on the topic")
 
+    @property
+    def owes(self) -> bool:
+        """Whether records of earlier sends may still arrive."""
+        return any(not future.done() for future in self._late)
+
+    async def discard(self) -> None:
+        """Disconnect at once; what is not acknowledged is not sent again."""
+        await discard(self._producer)
+
     async def close(self) -> None:
         """Disconnect, once what was sent is acknowledged or its time is over."""
         try:

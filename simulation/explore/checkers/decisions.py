@@ -69,6 +69,10 @@ class CheckedLog:
         """Give the offset of the next record."""
         return await self._inner.end_offset(partition)
 
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the appends under way."""
+        await self._inner.settle(timeout_s)
+
     async def close(self) -> None:
         """Close the log."""
         await self._inner.close()
