@@ -1,6 +1,7 @@
 """What is read through a feed is the log, whatever was delivered: in part, twice, from before, or nothing at all."""
 
 import asyncio
+import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,6 +167,22 @@ async def test_a_consumer_that_is_far_behind_reads_the_log_itself() -> None:
         feed.deliver(0, offset, records[0])
     assert len(feed._lanes[0].waiting) == 10
     assert await feed.read(0, 0, limit=5, timeout_s=NOTHING_S) == records
+
+
+async def test_what_is_delivered_to_a_consumer_that_takes_nothing_is_not_piled_up() -> None:
+    """As while its append is tried again and again."""
+    log, _ = await filled(1)
+    feed = Feed(log, Deliverer())
+    events = (RelistBegan("a", f"{n:>1000}") for n in range(10_000))
+    entries = (entry("watch/a", event, timestamp_ms=1, controller="c") for event in events)
+    tracemalloc.start()
+    try:
+        for n, one in enumerate(entries):
+            feed.deliver(0, n, Record("t", 0, n, one.key, one.timestamp_ms, one.headers, one.value))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1 << 20
 
 
 async def test_a_partition_whose_deliveries_are_far_behind_is_read_from_the_log_until_it_is_level() -> None:

@@ -96,6 +96,24 @@ class Appenders:
         self._stop.set()
 
 
+async def test_what_is_given_up_at_the_end_comes_no_more_when_the_broker_is_back(
+    own_broker: Broker, place: KafkaPlace
+) -> None:
+    """Who ends lets the next leader in: what came after that, the next one would not know of."""
+    async with opened(place, IMPATIENT) as log:
+        (last,) = await log.append([entry("0", "before")])
+        await asyncio.to_thread(own_broker.kill)
+        appending = asyncio.create_task(log.append([entry("0", "given up")]))
+        await asyncio.sleep(1)
+        appending.cancel()
+        await asyncio.gather(appending, return_exceptions=True)
+        await log.settle(0.1)
+        await asyncio.to_thread(own_broker.start)
+        (after,) = await log.append([entry("0", "after")])
+        records = await everything(log, after.partition)
+    assert [record.offset for record in records if record.offset >= last.offset] == [last.offset, after.offset]
+
+
 async def test_a_broker_that_is_killed_again_and_again_loses_no_acknowledged_record(
     own_broker: Broker, place: KafkaPlace
 ) -> None:
