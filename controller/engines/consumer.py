@@ -10,8 +10,8 @@ acting is what begins once the view of the cluster is complete.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -30,6 +30,8 @@ from projections.index import propose
 from projections.lifecycle import domain_effects
 from projections.partition import PartitionFold, restore
 from projections.settings import Settings
+
+T = TypeVar("T")
 
 NOT_ACTING_POLL_S = 0.1
 """How often a consumer that does not act yet looks whether it may."""
@@ -120,6 +122,8 @@ class PartitionConsumer:
         self._appended_upto = 0
         self._wanting: set[str] = set()
         self.trouble: str | None = None
+        self.is_writing = False
+        """Whether it waits for the log to take what it writes, however long that is tried; it folds nothing meanwhile."""
 
     @property
     def next_offset(self) -> int:
@@ -190,7 +194,7 @@ class PartitionConsumer:
                     dirty, acted = set(self._fold.aggregates), True
                 dirty = await self._act(dirty)
             if self._fold.next_offset - self._snapshot_at >= self._snapshot_distance:
-                await self.snapshot()
+                await self._written(self.snapshot())
 
     def withdraw(self) -> None:
         """Want nothing any more: what was handed on and is not sent yet is not sent."""
@@ -285,9 +289,16 @@ class PartitionConsumer:
             elif isinstance(state, DomainState):
                 self._hand_on(key, domain_effects(state, self._settings), position)
         if due:
-            positions = await self._appender.append(due)
+            positions = await self._written(self._appender.append(due))
             self._appended_upto = max(position.offset for position in positions) + 1
         return undecided
+
+    async def _written(self, writing: Coroutine[Any, Any, T]) -> T:
+        self.is_writing = True
+        try:
+            return await writing
+        finally:
+            self.is_writing = False
 
     @property
     def _position(self) -> str:

@@ -103,7 +103,7 @@ class FaustEngine:
         self._logger = logger
         self._keys = view_keys(log.partitions)
         self._company = Company(log, make, group, clock, metrics, logger)
-        self._stalls = StallDetector(log, self._positions, clock, metrics, patience)
+        self._stalls = StallDetector(log, self._positions, self._is_writing, clock, metrics, patience)
         self._held: dict[int, PartitionConsumer] = {}
         self._assigned: frozenset[int] | None = None
         self._tending: dict[int, asyncio.Task[None]] = {}
@@ -200,6 +200,9 @@ class FaustEngine:
         if self._assigned is None:
             return None
         return {one: self._feed.reached(one, self._held[one].next_offset) for one in sorted(self._assigned)}
+
+    def _is_writing(self, partition: int) -> bool:
+        return (consumer := self._held.get(partition)) is not None and consumer.is_writing
 
     # The engine's port
 

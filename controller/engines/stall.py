@@ -4,7 +4,8 @@ A consumer of a group can get stuck for good, most of all after its broker was a
 says so. So it is looked at from outside: where its partitions are, against where the log ends. What is stuck is not
 mended here: the process ends, its partitions go to others, and whoever supervises it starts it anew.
 
-Brokers that are away are no stall: then nobody moves, and nobody would after a restart.
+Brokers that are away are no stall: then nobody moves, and nobody would after a restart. Nor is a partition whose consumer
+waits for the log to take a record: with too few replicas in sync records are read and none is taken.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,13 +46,18 @@ class StallDetector:
         self,
         log: EventLog,
         positions: Callable[[], Mapping[int, int] | None],
+        is_writing: Callable[[int], bool],
         clock: Clock,
         metrics: LagMetrics,
         patience: Patience,
     ) -> None:
-        """`positions` gives by assigned partition where it goes on; None while no assignment is known."""
+        """`positions` gives by assigned partition where it goes on; None while no assignment is known.
+
+        `is_writing` says whether a partition's consumer waits for the log to take what it writes.
+        """
         self._log = log
         self._positions = positions
+        self._is_writing = is_writing
         self._clock = clock
         self._metrics = metrics
         self._patience = patience
@@ -97,9 +103,9 @@ class StallDetector:
         now = self._clock.monotonic()
         end = await self._log.end_offset(partition)
         before, since = self._behind.get(partition, (-1, now))
-        if position >= end:
+        if position >= end or self._is_writing(partition):
             self._behind.pop(partition, None)
-            return 0
+            return max(0, end - position)
         if position != before:
             since = now
         elif now - since > self._patience.progress_s:

@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -30,6 +30,7 @@ from eventlog.events import (
 from eventlog.log import LogUnavailable, Snapshot
 from eventlog.memory import MemoryLog, MemorySnapshots
 from eventlog.partitioner import partition_for
+from eventlog.record import Entry, Position
 from kube.clock import SystemClock
 from projections.effects import AnyEffect, Target, WriteCdc
 from projections.fold import CONTROLLER_PREFIX
@@ -440,6 +441,29 @@ async def test_a_worker_that_is_stuck_ends_and_one_that_has_nothing_to_do_does_n
     assert "partition 0 stands at offset 0" in str(stalled)
     assert b"cliquelog_lag_records 3.0" in rig.metrics.render()
     await rig.worker.stop()
+
+
+async def test_a_consumer_whose_append_the_log_does_not_take_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with too few replicas in sync: what others have appended is read, and nothing is taken."""
+    rig = Rig(patience=IMPATIENT)
+    append = rig.log.append
+
+    async def refusing(entries: Sequence[Entry]) -> Sequence[Position]:
+        if entries[0].headers.controller == "me":
+            raise LogUnavailable("too few replicas are in sync")
+        return await append(entries)
+
+    await rig.mark()
+    async with rig.running():
+        rig.engine.assigned(frozenset({0}))
+        await eventually(lambda: rig.engine.waits_for() is None)
+        with monkeypatch.context() as patch:
+            patch.setattr(rig.log, "append", refusing)
+            await rig.join(0)
+            await a_moment()
+            await rig.join(0, "n1")
+            await asyncio.sleep(5 * IMPATIENT.progress_s)
+        await eventually(lambda: rig.wants(0))
 
 
 async def test_a_worker_that_gets_no_assignment_ends() -> None:
