@@ -26,6 +26,7 @@ from controller.lease import Elector
 from controller.metrics import Metrics
 from controller.observing.live_reads import look_after_taken_names
 from controller.observing.observer import Observer
+from controller.parts import lasting, start
 from controller.writing import manifests
 from controller.writing.applier import Applier
 from controller.writing.coalescer import Coalescer
@@ -141,7 +142,7 @@ class Controller:
         server = StatusServer(self._not_alive, self._not_ready, self._metrics, why.answer)
         if self._config.listen is not None:
             await self._listen(server, *self._config.listen)
-        life = asyncio.create_task(self._live(), name="life")
+        life = asyncio.create_task(lasting(self._live, "life"), name="life")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         try:
             await asyncio.wait({life, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -204,8 +205,8 @@ class Controller:
         await self._appender.append([(CONTROLLER_PREFIX + self._config.identity, started)])
 
     def _write(self, group: asyncio.TaskGroup) -> None:
-        group.create_task(self._look_after_taken_names(), name="names")
-        group.create_task(self._applier.run(), name="applier")
+        start(group, self._look_after_taken_names, "names")
+        start(group, self._applier.run, "applier")
 
     async def _look_after_taken_names(self) -> NoReturn:
         engine = self._engine
@@ -216,7 +217,7 @@ class Controller:
     async def _lead(self, group: asyncio.TaskGroup) -> None:
         if self._elector is not None:
             await self._elector.acquire()
-            group.create_task(self._elector.keep(), name="lease")
+            start(group, self._elector.keep, "lease")
         self._metrics.leading(leads=True)
 
     def _manifest(self, effect: CreateDaemonSet | CreateClaimTemplate) -> dict[str, object]:

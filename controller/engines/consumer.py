@@ -123,7 +123,7 @@ class PartitionConsumer:
         self._wanting: set[str] = set()
         self.trouble: str | None = None
         self.is_writing = False
-        """Whether it waits for the log to take what it writes, however long that is tried; it folds nothing meanwhile."""
+        """Whether it waits for the log to take what it writes, which is tried for ever; it folds nothing meanwhile."""
 
     @property
     def next_offset(self) -> int:

@@ -3,12 +3,14 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
 from controller.engines.engine import MakeConsumer
 from controller.engines.saving import save_all
 from controller.observing.observer import Observer
+from controller.parts import start
 from eventlog.log import EventLog
 from kube.clock import Clock
 from projections.fold import Aggregate
@@ -49,7 +51,7 @@ class EmbeddedEngine:
     async def begin(self, group: asyncio.TaskGroup) -> None:
         """Fold on from where `known` ended."""
         for consumer in self._consumers:
-            group.create_task(consumer.run(self._acting.is_set), name="consumer")
+            start(group, partial(consumer.run, self._acting.is_set), "consumer")
 
     async def view_complete(self, ends: Mapping[int, int]) -> None:
         """Act, once all that the first lists brought is folded."""

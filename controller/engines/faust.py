@@ -14,6 +14,7 @@ and acts on what its own lists have brought.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import NoReturn
 
 from structlog.typing import FilteringBoundLogger
@@ -31,6 +32,7 @@ from controller.metrics import Metrics
 from controller.observing.live_reads import LiveReads
 from controller.observing.normaliser import Normaliser
 from controller.observing.seeding import observed
+from controller.parts import start
 from eventlog.events import ClaimTemplateSeen, ViewCompleted
 from eventlog.kafka import InstanceTaken, KafkaLog
 from eventlog.kafka.worker import GroupWorker, Listener
@@ -140,10 +142,10 @@ class FaustEngine:
         if self._group is None:
             return
         for partition in sorted(partitions):
-            tending = self._tend(partition, self._held[partition])
-            self._tending[partition] = self._group.create_task(tending, name=f"partition {partition}")
+            tending = partial(self._tend, partition, self._held[partition])
+            self._tending[partition] = start(self._group, tending, f"partition {partition}")
         for consumer in lost:
-            self._group.create_task(consumer.snapshot(), name="snapshot")
+            start(self._group, consumer.snapshot, "snapshot")
 
     def deliver(self, partition: int, offset: int, record: Record | None) -> None:
         """Give it on."""
@@ -209,11 +211,11 @@ class FaustEngine:
     async def begin(self, group: asyncio.TaskGroup) -> None:
         """Join the group; the partitions come when they come."""
         self._group = group
-        group.create_task(self._work(), name="worker")
-        group.create_task(self._commit(), name="commit")
-        group.create_task(self._stalls.run(), name="stalls")
-        group.create_task(self._company.run(), name="company")
-        group.create_task(self._stay_marked(), name="marks")
+        start(group, self._work, "worker")
+        start(group, self._commit, "commit")
+        start(group, self._stalls.run, "stalls")
+        start(group, self._company.run, "company")
+        start(group, self._stay_marked, "marks")
 
     async def _work(self) -> NoReturn:
         working = asyncio.create_task(self._worker.run(), name="faust worker")

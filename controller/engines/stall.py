@@ -4,8 +4,8 @@ A consumer of a group can get stuck for good, most of all after its broker was a
 says so. So it is looked at from outside: where its partitions are, against where the log ends. What is stuck is not
 mended here: the process ends, its partitions go to others, and whoever supervises it starts it anew.
 
-Brokers that are away are no stall: then nobody moves, and nobody would after a restart. Nor is a partition whose consumer
-waits for the log to take a record: with too few replicas in sync records are read and none is taken.
+Brokers that are away are no stall: then nobody moves, and nobody would after a restart. Nor is it one if a consumer
+waits for the log to take its record: with too few replicas in sync, records are read and none is taken.
 """
 
 from collections.abc import Callable, Mapping

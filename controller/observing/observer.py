@@ -7,6 +7,7 @@ out what is there already. So it is seeded before it looks. One observer is enou
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
@@ -17,6 +18,7 @@ from controller.observing.ingest import Ingest
 from controller.observing.normaliser import Normaliser
 from controller.observing.seeding import observed
 from controller.observing.views import Views
+from controller.parts import start
 from controller.writing.applier import Observe
 from eventlog.events import ClaimTemplateSeen
 from kube.client import KubeClient, Selector
@@ -80,19 +82,19 @@ class Observer:
 
     async def watch(self, group: asyncio.TaskGroup) -> None:
         """Begin to watch; returns when the first complete lists of all kinds are in the log."""
-        group.create_task(self._ingest.run(), name="ingest")
+        start(group, self._ingest.run, "ingest")
         for selectors in self._selectors:
             for selector in selectors:
                 plural = selector.resource.plural
                 self._reflectors[plural] = self._views.reflector(self._client, selector, self._tell)
-                group.create_task(self._reflectors[plural].run(), name=f"reflector {plural}")
+                start(group, self._reflectors[plural].run, f"reflector {plural}")
             for selector in selectors:
                 await self._ingest.completed(selector.resource.plural)
 
     def look_after(self, group: asyncio.TaskGroup) -> None:
         """Begin to list anew, now and then, what is in doubt."""
-        doubts = settle_doubts(self._normaliser.unproven, self._reflectors, self._clock, self._recheck_s)
-        group.create_task(doubts, name="doubts")
+        doubts = partial(settle_doubts, self._normaliser.unproven, self._reflectors, self._clock, self._recheck_s)
+        start(group, doubts, "doubts")
 
     def missing(self) -> list[str]:
         """Give the kinds of which no complete list is in the log yet."""

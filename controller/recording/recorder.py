@@ -9,11 +9,13 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from functools import partial
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from controller.observing.views import Views
+from controller.parts import start
 from controller.recording.capture_files import CaptureFiles
 from controller.recording.capturing import AnyLine, Began, Completed, Missed, Page, Watched
 from kube.client import Selector, ViewClient
@@ -124,9 +126,9 @@ class Recording:
         """Record until `stop` is set. Raises ExceptionGroup of Failure, and of what ends a reflector."""
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._watch(groups, group), name="reflectors")]
+                tasks = [start(group, partial(self._watch, groups, group), "reflectors")]
                 if fsync_s > 0:
-                    tasks.append(group.create_task(self._keep_synced(fsync_s), name="fsync"))
+                    tasks.append(start(group, partial(self._keep_synced, fsync_s), "fsync"))
                 await stop.wait()
                 raise _Stopped
         except* _Stopped:
@@ -139,7 +141,7 @@ class Recording:
                 plural = selector.resource.plural
                 self._complete[plural] = asyncio.Event()
                 reflector = self._views.reflector(self._client, selector, self._tell)
-                group.create_task(reflector.run(), name=f"reflector {plural}")
+                start(group, reflector.run, f"reflector {plural}")
             for selector in selectors:
                 await self._complete[selector.resource.plural].wait()
         self._logger.info("the view is complete", lines=self._files.counted.lines)

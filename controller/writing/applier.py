@@ -12,11 +12,13 @@ without its writers would look healthy and do nothing.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from controller.parts import start
 from controller.waiting import within
 from controller.writing.coalescer import Coalescer
 from controller.writing.requests import RESOURCES, Request
@@ -102,7 +104,7 @@ class Applier:
             while True:
                 await free.acquire()
                 work = await self._next()
-                group.create_task(self._perform(work, free))
+                start(group, partial(self._perform, work, free), "request")
 
     async def _next(self) -> Work:
         while True:

@@ -15,6 +15,7 @@ from controller.engines.consumer import ConsumerConfig, PartitionConsumer, Sourc
 from controller.engines.faust import FaustEngine, view_keys
 from controller.engines.stall import Patience, Stalled
 from controller.metrics import Metrics
+from controller.parts import PartLost
 from eventlog import codec
 from eventlog.events import (
     AnyEvent,
@@ -476,6 +477,20 @@ async def test_a_worker_that_gets_no_assignment_ends() -> None:
     with pytest.raises(ExceptionGroup) as raised:
         await live()
     assert raised.group_contains(Stalled, match="no partitions were assigned")
+
+
+async def test_a_worker_that_ends_by_a_cancellation_of_its_own_is_not_lost_unseen() -> None:
+    async def cancelled() -> None:
+        inner = asyncio.get_running_loop().create_future()
+        inner.cancel()
+        await inner
+
+    rig = Rig()
+    rig.worker.run = cancelled  # type: ignore[method-assign]
+    with pytest.raises(ExceptionGroup) as raised:
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            await rig.engine.begin(group)
+    assert raised.group_contains(PartLost, match="'worker'")
 
 
 async def test_a_worker_without_partitions_of_its_own_waits_for_ever() -> None:
