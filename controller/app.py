@@ -6,6 +6,7 @@ folded is saved, the Lease released, the log closed.
 """
 
 import asyncio
+import functools
 import os
 import random
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from controller.config import GroupConfig, RunConfig
 from controller.engines.consumer import PartitionConsumer, Source
 from controller.engines.embedded import EmbeddedEngine
 from controller.engines.engine import Engine
+from controller.engines.restoring import look
 from controller.exits import CONFIGURATION, Failure
 from controller.history.live_why import LiveWhy
 from controller.http import StatusServer
@@ -111,6 +113,7 @@ class Controller:
         return faust_engine.FaustEngine(
             log=self._log,
             make=self._consumer,
+            look=functools.partial(look, self._log, self._snapshots),
             make_worker=faust_engine.worker_of(self._log, group),
             leader=self._elector.leader if self._elector is not None else None,
             identity=self._config.identity,

@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from controller.engines.engine import MakeConsumer
+from controller.engines.engine import Look
 from eventlog.log import EventLog, LogUnavailable
 from eventlog.partitioner import partition_for
 from kube.clock import Clock
@@ -35,15 +35,15 @@ class Company:
     def __init__(
         self,
         log: EventLog,
-        make: MakeConsumer,
+        look: Look,
         group: str,
         clock: Clock,
         metrics: CompanyMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`make` makes consumers that look where a controller has said what it is; they do not act."""
+        """`look` is asked where a controller has said what it is."""
         self._log = log
-        self._make = make
+        self._look = look
         self._group = group
         self._clock = clock
         self._metrics = metrics
@@ -76,9 +76,8 @@ class Company:
 
     async def _said(self, identity: str) -> ControllerState | None:
         key = CONTROLLER_PREFIX + identity
-        consumer = self._make(partition_for(key, self._log.partitions), self._log)
-        await consumer.restore()
-        state = consumer.aggregates.get(key)
+        fold = await self._look(partition_for(key, self._log.partitions))
+        state = fold.aggregates.get(key)
         return state if isinstance(state, ControllerState) else None
 
     def _judge(self, identity: str, said: ControllerState) -> None:

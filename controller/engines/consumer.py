@@ -17,9 +17,10 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from controller.appender import Appender
+from controller.engines.restoring import newest, rest
 from eventlog.codec import UndecodableRecord
 from eventlog.events import Decision
-from eventlog.log import EventLog, LogError, LogUnavailable, LogUnreadable, SnapshotStore
+from eventlog.log import EventLog, LogError, LogUnavailable, SnapshotStore
 from eventlog.record import Position, Record
 from projections.clique import CliqueState
 from projections.desired import clique_effects, desired_rows
@@ -28,17 +29,13 @@ from projections.effects import AnyEffect, Target
 from projections.fold import Aggregate
 from projections.index import propose
 from projections.lifecycle import domain_effects
-from projections.partition import PartitionFold, restore
+from projections.partition import PartitionFold
 from projections.settings import Settings
 
 T = TypeVar("T")
 
 NOT_ACTING_POLL_S = 0.1
 """How often a consumer that does not act yet looks whether it may."""
-RESTORE_POLL_S = 1.0
-RESTORE_SILENT_READS_MAX = 5
-"""Reads without a record after which a restore takes what it has for the whole: the end of a partition may lie past the
-last record that can be read (Kafka's markers), and a log may lag behind its end for a moment."""
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True):
@@ -147,30 +144,14 @@ class PartitionConsumer:
 
     async def restore(self) -> None:
         """Load the newest snapshot and fold the rest of the partition. Raises LogError."""
-        snapshot = await self._snapshots.load(self._partition)
-        if snapshot is not None and (restored := restore(snapshot.state)) is not None:
-            self._fold = restored
-            self._snapshot_at, self._snapshot_size = restored.next_offset, len(snapshot.state)
-        elif (beginning := await self._log.beginning_offset(self._partition)) > 0:
-            # What follows is a part of the history; folded alone it would give indices away that are held.
-            raise LogUnreadable(
-                f"partition {self._partition}: the records below offset {beginning} are gone, and no snapshot that can "
-                "be read holds what they said: bring them back, or start with a new log"
-            )
+        fold, size = await newest(self._log, self._snapshots, self._partition)
+        if fold.next_offset > self._fold.next_offset:  # Else a restore that was broken off came further already.
+            self._fold, self._snapshot_at, self._snapshot_size = fold, fold.next_offset, size
         await self.catch_up()
 
     async def catch_up(self) -> None:
         """Fold up to the partition's end as of now, read from the log itself. Raises LogError."""
-        end = await self._log.end_offset(self._partition)
-        if self._fold.next_offset > end:
-            raise LogUnreadable(
-                f"partition {self._partition}: the snapshot goes up to {self._fold.next_offset} and the log ends "
-                f"at {end}, so they are not of one log: bring the log back, or remove its snapshots"
-            )
-        silent = 0
-        while self._fold.next_offset < end and silent < RESTORE_SILENT_READS_MAX:
-            records = await self._read(self._log, RESTORE_POLL_S)
-            silent = 0 if records else silent + 1
+        async for records in rest(self._log, self._partition, self._fold, self._config.batch):
             self._take_in(records)
 
     async def run(self, may_act: Callable[[], bool]) -> NoReturn:
@@ -229,7 +210,7 @@ class PartitionConsumer:
         """Read, and try again while the log is not available; `trouble` says so meanwhile."""
         while True:
             try:
-                records = await self._read(self._source, timeout_s)
+                records = await self._read(timeout_s)
             except LogUnavailable as error:
                 if self.trouble is None:
                     self._logger.error("log not readable", partition=self._partition, cause=str(error))
@@ -239,8 +220,9 @@ class PartitionConsumer:
             self.trouble = None
             return records
 
-    async def _read(self, source: Source, timeout_s: float) -> Sequence[Record]:
-        return await source.read(self._partition, self._fold.next_offset, limit=self._config.batch, timeout_s=timeout_s)
+    async def _read(self, timeout_s: float) -> Sequence[Record]:
+        position, limit = self._fold.next_offset, self._config.batch
+        return await self._source.read(self._partition, position, limit=limit, timeout_s=timeout_s)
 
     def _take_in(self, records: Iterable[Record]) -> set[str]:
         """Fold the records and give the keys that they touched."""

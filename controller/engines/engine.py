@@ -6,16 +6,20 @@ while they run; one of the processes observes for all (`controller/observing/obs
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
 from controller.engines.consumer import PartitionConsumer, Source
 from controller.writing.applier import Observe
 from eventlog.events import ClaimTemplateSeen
 from projections.fold import Aggregate
+from projections.partition import PartitionFold
 
 MakeConsumer = Callable[[int, Source], PartitionConsumer]
 """Makes the consumer of a partition, to be restored; where it goes on from, it reads the source."""
+
+Look = Callable[[int], Awaitable[PartitionFold]]
+"""Gives a partition's fold up to its end as of now, for somebody who does not have the partition. Raises LogError."""
 
 
 class Engine(Protocol):

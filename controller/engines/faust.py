@@ -23,7 +23,7 @@ from controller.appender import Appender
 from controller.config import GroupConfig
 from controller.engines.company import Company
 from controller.engines.consumer import PartitionConsumer
-from controller.engines.engine import MakeConsumer
+from controller.engines.engine import Look, MakeConsumer
 from controller.engines.feed import Feed
 from controller.engines.saving import save_all
 from controller.engines.stall import Patience, StallDetector
@@ -43,6 +43,7 @@ from kube.clock import Clock
 from projections.domain import DomainState
 from projections.effects import Target
 from projections.fold import VIEW_PREFIX, Aggregate
+from projections.partition import PartitionFold
 from projections.visibility import ViewState
 
 RETRY_S = 0.5
@@ -82,6 +83,7 @@ class FaustEngine:
         *,
         log: EventLog,
         make: MakeConsumer,
+        look: Look,
         make_worker: Callable[[Listener], GroupWorker],
         leader: Callable[[], str] | None,
         identity: str,
@@ -95,6 +97,7 @@ class FaustEngine:
         """`leader` gives who leads now, empty if nobody; None where there is no Lease."""
         self._log = log
         self._make = make
+        self._look = look
         self._worker = make_worker(self)
         self._feed = Feed(log, self._worker)
         self._leader = leader
@@ -104,7 +107,7 @@ class FaustEngine:
         self._clock = clock
         self._logger = logger
         self._keys = view_keys(log.partitions)
-        self._company = Company(log, make, group, clock, metrics, logger)
+        self._company = Company(log, look, group, clock, metrics, logger)
         self._stalls = StallDetector(log, self._positions, self._is_writing, clock, metrics, patience)
         self._held: dict[int, PartitionConsumer] = {}
         self._assigned: frozenset[int] | None = None
@@ -241,11 +244,16 @@ class FaustEngine:
         """Fold the whole log, whoever has its partitions; brokers that are away are waited for. Raises LogError."""
         aggregates: list[tuple[str, Aggregate]] = []
         for partition in range(self._log.partitions):
-            consumer = self._make(partition, self._log)
-            # Brokers that are away must not end who has the Lease: the next would have it at once, and end as well.
-            await self._until_readable(consumer, consumer.restore)
-            aggregates.extend(consumer.aggregates.items())
+            aggregates.extend((await self._look_until_readable(partition)).aggregates.items())
         return aggregates
+
+    async def _look_until_readable(self, partition: int) -> PartitionFold:
+        while True:
+            try:
+                return await self._look(partition)
+            except LogUnavailable:
+                # That must not end who has the Lease: the next would have it at once, and end as well.
+                await self._clock.sleep(RETRY_S)
 
     async def view_complete(self, ends: Mapping[int, int]) -> None:
         """Mark all partitions with the view of this process; without a Lease, note it."""

@@ -4,6 +4,7 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from structlog.testing import capture_logs
 from controller.appender import Appender
 from controller.engines.consumer import ConsumerConfig, PartitionConsumer, Source
 from controller.engines.faust import FaustEngine, view_keys
+from controller.engines.restoring import look
 from controller.engines.stall import Patience, Stalled
 from controller.metrics import Metrics
 from controller.parts import PartLost
@@ -31,7 +33,7 @@ from eventlog.events import (
 from eventlog.log import LogUnavailable, Snapshot
 from eventlog.memory import MemoryLog, MemorySnapshots
 from eventlog.partitioner import partition_for
-from eventlog.record import Entry, Position
+from eventlog.record import Entry, Headers, Position
 from kube.clock import SystemClock
 from projections.effects import AnyEffect, Target, WriteCdc
 from projections.fold import CONTROLLER_PREFIX
@@ -135,6 +137,7 @@ class Rig:
         self.engine = FaustEngine(
             log=self.log,
             make=consumer,
+            look=partial(look, self.log, self.snapshots),
             make_worker=lambda _: self.worker,  # type: ignore[arg-type,return-value]
             leader=(lambda: self.leader) if lease else None,
             identity="me",
@@ -400,6 +403,25 @@ async def test_a_name_that_somebody_else_has_taken_is_looked_after_by_whoever_ha
         await rig.engine.observe(domain, target, None)
         await eventually(lambda: rig.engine.taken_names() == [])
         assert ClaimTemplateGone in [type(event) for event in await rig.events(0)]
+
+
+async def test_who_looks_at_a_partition_counts_nothing_of_it() -> None:
+    """A record that is no event is told by whoever has the partition, and not by each who looks."""
+    rig = Rig()
+    (place,) = await rig.log.append([Entry(CLIQUES[0], 1, Headers("node-seen", 1, "leader"), b"no event")])
+    with capture_logs() as lines:
+        await rig.engine.known()
+        assert lines == []
+        assert b"cliquelog_records_folded_total{" not in rig.metrics.render()
+        async with rig.running():
+            rig.engine.assigned(frozenset({0}))
+            await eventually(lambda: rig.worker.live != [])
+            await rig.append((CLIQUES[0], NodeSeen("n", "u", 1, CLIQUES[0])), by="unknown")
+            await rig.append((CONTROLLER_PREFIX + "other", ControllerStarted("other", "1", {"group": "o"})), by="other")
+            await rig.append((CLIQUES[0], NodeSeen("n", "u", 1, CLIQUES[0])), by="other")
+            await eventually(lambda: b"cliquelog_other_groups 1.0" in rig.metrics.render())
+    told = [line["position"] for line in lines if line["event"] == "record passed over"]
+    assert told == [str(place)]
 
 
 async def test_another_group_on_the_log_is_warned_of_once() -> None:

@@ -6,6 +6,7 @@ Faust they come through its agents.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from controller.engines.consumer import ConsumerConfig, PartitionConsumer, Sourc
 from controller.engines.embedded import EmbeddedEngine
 from controller.engines.engine import Engine
 from controller.engines.faust import FaustEngine
+from controller.engines.restoring import look
 from controller.metrics import Metrics
 from eventlog.events import ClaimTemplateSeen
 from eventlog.kafka import KafkaPlace, KafkaSnapshots
@@ -72,6 +74,7 @@ class _Parts:
         engine = FaustEngine(
             log=self.log,
             make=self.make,
+            look=partial(look, self.log, self.snapshots),
             make_worker=faust_engine.worker_of(self.log, group),
             leader=None,
             identity="one",

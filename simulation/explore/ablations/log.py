@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from controller import app
-from controller.engines import consumer
+from controller.engines import restoring
 from controller.engines.consumer import PartitionConsumer
 from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable
 from eventlog.partitioner import partition_for
@@ -95,12 +95,12 @@ ABLATIONS = (
         "restart-offset",
         "a restart goes on one record after where its snapshot ends",
         "rule 9; C15: a record is left out",
-        (Swap(consumer, "restore", _skip),),
+        (Swap(restoring, "restore", _skip),),
     ),
     Ablation(
         "restart-twice",
         "a restart folds the last record of its snapshot once more",
         "rule 9: replay gives another state",
-        (Swap(consumer, "restore", _repeat),),
+        (Swap(restoring, "restore", _repeat),),
     ),
 )

@@ -6,7 +6,7 @@ its run in the bugbase instead.
 
 from collections.abc import Callable
 
-from controller.engines import consumer
+from controller.engines import restoring
 from controller.observing.normaliser import Normaliser
 from projections import clique, lives, membership
 from projections.clique import Membership, Pod
@@ -76,6 +76,6 @@ MENDS = (
         "patient-restore",
         "a restore takes the first read without a record for the end of the log",
         "rule 9: what is not restored cannot be proved to be gone by the first lists",
-        (Swap(consumer, "RESTORE_SILENT_READS_MAX", lambda _: 1),),
+        (Swap(restoring, "SILENT_READS_MAX", lambda _: 1),),
     ),
 )
