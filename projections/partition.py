@@ -17,10 +17,10 @@ from projections.domain import DomainState
 from projections.fold import Aggregate, apply
 from projections.visibility import ControllerState, ViewState, WatchState
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 """Version of the snapshot's form and of what the fold makes of records. Another one is not read: the log is folded from
 its beginning instead. 2: an address that a pod had before is a dead one. 4: observations may have a provenance, which
-the state leaves out. 5: whose view a partition holds."""
+the state leaves out. 5: whose view a partition holds. 6: the head before the last record."""
 
 
 Folded = AnyEvent | codec.UndecodableRecord | None
@@ -32,6 +32,7 @@ class PartitionState(msgspec.Struct, frozen=True):
 
     version: int
     next_offset: int
+    before: bytes
     head: bytes
     aggregates: dict[str, CliqueState | DomainState | WatchState | ViewState | ControllerState]
 
@@ -40,10 +41,15 @@ class PartitionFold:
     """The folded state of one partition."""
 
     def __init__(
-        self, next_offset: int = 0, head: bytes = GENESIS, aggregates: dict[str, Aggregate] | None = None
+        self,
+        next_offset: int = 0,
+        head: bytes = GENESIS,
+        aggregates: dict[str, Aggregate] | None = None,
+        before: bytes = GENESIS,
     ) -> None:
-        """Start empty, or where a snapshot ended."""
+        """Start empty, or where a snapshot ended. `before` is the chain's head before the last record."""
         self.next_offset = next_offset
+        self.before = before
         self.head = head
         self.aggregates: dict[str, Aggregate] = dict(aggregates or {})
 
@@ -63,13 +69,17 @@ class PartitionFold:
         else:
             key = record.key
             self.aggregates[key] = apply(self.aggregates.get(key), key, event)
-        self.head = chain(self.head, record)
+        self.before, self.head = self.head, chain(self.head, record)
         self.next_offset = record.offset + 1
         return event
 
+    def ends_with(self, record: Record) -> bool:
+        """Say whether this is the record that was folded last, or one that is equal to it in all but its partition."""
+        return record.offset == self.next_offset - 1 and chain(self.before, record) == self.head
+
     def snapshot(self) -> bytes:
         """Give the state in canonical bytes."""
-        state = PartitionState(SNAPSHOT_VERSION, self.next_offset, self.head, self.aggregates)
+        state = PartitionState(SNAPSHOT_VERSION, self.next_offset, self.before, self.head, self.aggregates)
         return msgspec.msgpack.encode(state, order="deterministic")
 
 
@@ -81,7 +91,7 @@ def restore(snapshot: bytes) -> PartitionFold | None:
         return None
     if state.version != SNAPSHOT_VERSION:
         return None
-    return PartitionFold(state.next_offset, state.head, dict(state.aggregates))
+    return PartitionFold(state.next_offset, state.head, dict(state.aggregates), state.before)
 
 
 class _Form(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ of an unknown controller where that has said what it is. What they meet is for w
 
 from collections.abc import AsyncIterator, Sequence
 
-from eventlog.log import EventLog, LogUnreadable, SnapshotStore
+from eventlog.log import EventLog, LogUnavailable, LogUnreadable, SnapshotStore
 from eventlog.record import Record
 from projections.partition import PartitionFold, restore
 
@@ -20,10 +20,12 @@ LOOK_BATCH = 1000
 async def newest(log: EventLog, snapshots: SnapshotStore, partition: int) -> tuple[PartitionFold, int]:
     """Give the fold that the newest snapshot holds and the snapshot's size; an empty one and 0 without.
 
-    Raises LogUnreadable where records are gone that no snapshot tells of, and other LogErrors.
+    Raises LogUnreadable where records are gone that no snapshot tells of, or where log and snapshot do not belong
+    together, and other LogErrors.
     """
     snapshot = await snapshots.load(partition)
     if snapshot is not None and (restored := restore(snapshot.state)) is not None:
+        await _refuse_another_log(log, partition, restored)
         return restored, len(snapshot.state)
     if (beginning := await log.beginning_offset(partition)) > 0:
         # What follows is a part of the history; folded alone it would give indices away that are held.
@@ -32,6 +34,26 @@ async def newest(log: EventLog, snapshots: SnapshotStore, partition: int) -> tup
             "be read holds what they said: bring them back, or start with a new log"
         )
     return PartitionFold(), 0
+
+
+async def _refuse_another_log(log: EventLog, partition: int, fold: PartitionFold) -> None:
+    """Compare the record that was folded last with the one that is there, if it is.
+
+    A log that was made anew, or whose end was lost, may have grown past its old snapshot.
+    """
+    last = fold.next_offset - 1
+    if not await log.beginning_offset(partition) <= last < await log.end_offset(partition):
+        return  # `rest` says so if it is not there yet; if it is gone, nothing can be said.
+    for _ in range(SILENT_READS_MAX):
+        if records := await log.read(partition, last, limit=1, timeout_s=POLL_S):
+            break
+    else:
+        raise LogUnavailable(f"partition {partition}: the record at offset {last} cannot be read now; try again")
+    if not fold.ends_with(records[0]):
+        raise LogUnreadable(
+            f"partition {partition}: the record at offset {last} is not the last one that its snapshot was made of, "
+            "so they are not of one log: bring the log back, or remove its snapshots"
+        )
 
 
 async def rest(log: EventLog, partition: int, fold: PartitionFold, limit: int) -> AsyncIterator[Sequence[Record]]:

@@ -65,7 +65,7 @@ async def test_an_older_snapshot_is_not_equal_though_it_was_right_then() -> None
 async def test_a_snapshot_of_another_version_is_not_equal() -> None:
     log, records = await filled()
     fold, snapshots = folded(records), MemorySnapshots()
-    state = PartitionState(SNAPSHOT_VERSION + 1, fold.next_offset, fold.head, fold.aggregates)
+    state = PartitionState(SNAPSHOT_VERSION + 1, fold.next_offset, fold.before, fold.head, fold.aggregates)
     await snapshots.save(records[0].partition, NODES, msgspec.msgpack.encode(state, order="deterministic"))
     assert not (await replay(log, snapshots)).digest_equal
 

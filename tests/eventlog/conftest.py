@@ -36,7 +36,7 @@ class ReadElsewhere:
         self._appended = appended
         self.topic, self.partitions, self.append = appended.topic, appended.partitions, appended.append
         self.read, self.beginning_offset, self.end_offset = read.read, read.beginning_offset, read.end_offset
-        self._close_reader = read.close
+        self.settle, self._close_reader = appended.settle, read.close
 
     async def close(self) -> None:
         await self._appended.close()

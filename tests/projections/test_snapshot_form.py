@@ -16,6 +16,7 @@ FORMS = {
     3: "6bcb724b547bee34",
     4: "32f0983309438148",
     5: "aab93f9d3bf8aeeb",
+    6: "f4a1d052bd4c2217",
 }
 """By snapshot version: the fingerprint of the state's JSON schema."""
 
@@ -59,5 +60,5 @@ def test_a_snapshot_of_another_version_is_not_read(version: int) -> None:
     entry = codec.entry("c1.0", NodeSeen("n0", "u0", 1, "c1.0", "d"), timestamp_ms=1, controller="test")
     fold.apply(Record("t", 0, 0, entry.key, entry.timestamp_ms, entry.headers, entry.value))
     assert restore(fold.snapshot()) is not None
-    other = PartitionState(version, fold.next_offset, fold.head, fold.aggregates)
+    other = PartitionState(version, fold.next_offset, fold.before, fold.head, fold.aggregates)
     assert restore(msgspec.msgpack.encode(other)) is None

@@ -29,7 +29,7 @@ class TornSnapshots(PartitionConsumer):
         """Save a state that never was."""
         now = self._fold
         if self._before is not None:
-            self._fold = PartitionFold(now.next_offset, now.head, self._before.aggregates)
+            self._fold = PartitionFold(now.next_offset, now.head, self._before.aggregates, now.before)
         try:
             await super().snapshot()
         finally:
@@ -50,10 +50,18 @@ class LateFold(PartitionFold):
         return super().apply(record)
 
 
+class EarlyFold(PartitionFold):
+    """Takes any record for the one that was folded last."""
+
+    def ends_with(self, record: Record) -> bool:  # noqa: ARG002
+        """Say yes."""
+        return True
+
+
 def _skip(restore: Restore) -> Restore:
     def late(snapshot: bytes) -> PartitionFold | None:
         fold = restore(snapshot)
-        return None if fold is None else LateFold(fold.next_offset, fold.head, fold.aggregates)
+        return None if fold is None else LateFold(fold.next_offset, fold.head, fold.aggregates, fold.before)
 
     return late
 
@@ -61,7 +69,7 @@ def _skip(restore: Restore) -> Restore:
 def _repeat(restore: Restore) -> Restore:
     def early(snapshot: bytes) -> PartitionFold | None:
         fold = restore(snapshot)
-        return None if fold is None else PartitionFold(fold.next_offset - 1, fold.head, fold.aggregates)
+        return None if fold is None else EarlyFold(fold.next_offset - 1, fold.head, fold.aggregates)
 
     return early
 
