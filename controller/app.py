@@ -42,7 +42,8 @@ from projections.fold import CONTROLLER_PREFIX
 
 APPEND_RETRY_S = 0.5
 SETTLE_S = 3.0
-"""How long the end waits for appends under way. What comes after the Lease is free, the next leader may not know of."""
+"""How long the end waits for appends under way, while it leads. What came once another does, that one may not know of,
+and nothing would take it back."""
 
 
 class Controller:
@@ -261,9 +262,12 @@ class Controller:
 
     async def _make_way(self) -> None:
         """Release the Lease, once nothing of this process can come to the log any more."""
-        if self._elector is not None:
-            await self._log.settle(SETTLE_S)
-            await self._elector.release()
+        if self._elector is None:
+            return
+        if not self._elector.waits_for:
+            leads = self._elector.leader() == self._config.identity
+            await self._log.settle(SETTLE_S if leads else 0.0)
+        await self._elector.release()
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -11,6 +11,7 @@ for certain.
 """
 
 import datetime
+import math
 import random
 from typing import Any, NoReturn
 
@@ -115,6 +116,7 @@ class Elector:
             # A renewal that did not succeed although the Lease names us was overtaken by a change of another part of
             # the object; the deadline decides.
             if not held and (self._seen is None or self._seen.holder != self._config.identity):
+                self._renewed_at = -math.inf  # Whoever asks while the process ends: it does not lead.
                 raise LeadershipLost(f"the Lease {self._config.name} has another holder")
         raise LeadershipLost(f"the Lease {self._config.name} could not be renewed in {self._config.renew_deadline_s} s")
 

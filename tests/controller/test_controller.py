@@ -14,10 +14,10 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from controller.app import Controller
+from controller.app import SETTLE_S, Controller
 from controller.config import RunConfig
 from controller.exits import CONFIGURATION, Failure, explain
-from controller.lease import LeaseConfig
+from controller.lease import LeadershipLost, LeaseConfig
 from controller.writing.manifests import DaemonDeployment
 from controller.writing.pacing import Pace
 from eventlog import codec
@@ -423,9 +423,10 @@ class SettlingLog(MemoryLog):
 
     holder: Callable[[], Awaitable[str]]
     held_by = ""
+    waited_s = -1.0
 
     async def settle(self, timeout_s: float) -> None:
-        assert timeout_s > 0
+        self.waited_s = timeout_s
         self.held_by = await self.holder()
 
 
@@ -433,9 +434,7 @@ async def test_an_end_while_no_broker_answers_lets_the_next_leader_in_and_ends(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def holder() -> str:
-        return str(
-            json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))["spec"]["holderIdentity"],
-        )
+        return str(json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))["spec"]["holderIdentity"])
 
     monkeypatch.setattr("controller.engines.saving.SAVE_S", 1.0)
     log, stop = SettlingLog(partitions=PARTITIONS), asyncio.Event()
@@ -448,7 +447,36 @@ async def test_an_end_while_no_broker_answers_lets_the_next_leader_in_and_ends(
         await asyncio.wait_for(life, 60)
     assert [line["event"] for line in lines] == ["snapshots not saved"], "of all of them together"
     assert await holder() == ""
-    assert log.held_by == "a", "what is under way ends before the Lease is free"
+    assert (log.held_by, log.waited_s) == ("a", SETTLE_S), "what is under way ends before the Lease is free"
+
+
+async def test_who_has_lost_the_lease_waits_for_no_append(cluster: Cluster) -> None:
+    async def holder() -> str:
+        return str(json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))["spec"]["holderIdentity"])
+
+    log = SettlingLog(partitions=PARTITIONS)
+    log.holder = holder
+    life = asyncio.create_task(controller_of(cluster, log, MemorySnapshots(), "a", elect=True).run(asyncio.Event()))
+    await cluster.join("n0")
+    await cluster.ready("n0")
+    lease = json.loads(await cluster.client.get(names.LEASES, DRIVER, "cliquelog"))
+    lease["spec"]["holderIdentity"] = "b"
+    await cluster.client.replace(names.LEASES, DRIVER, "cliquelog", json.dumps(lease).encode())
+    with pytest.raises(ExceptionGroup) as raised:
+        await asyncio.wait_for(life, 60)
+    assert raised.group_contains(LeadershipLost)
+    assert log.waited_s == 0.0
+    assert await holder() == "b"
+
+
+async def test_who_never_led_gives_no_append_up(cluster: Cluster) -> None:
+    log, other = SettlingLog(partitions=PARTITIONS), MemoryLog(partitions=PARTITIONS)
+    async with running(cluster, other, MemorySnapshots(), "b", elect=True):
+        await cluster.join("n0")
+        await cluster.ready("n0")
+        async with running(cluster, log, MemorySnapshots(), "a", elect=True):
+            await asyncio.sleep(0.1)
+    assert log.waited_s == -1.0
 
 
 async def test_an_address_that_is_taken_is_said_in_one_sentence(cluster: Cluster) -> None:
