@@ -74,6 +74,20 @@ class Catalogue:
             return stated.resource_version >= known.stated.resource_version
         return stated.resource_version > self._gone.get(identity(stated), -1)
 
+    def stays(self, stated: Seen) -> Known | None:
+        """Give the object if it is known and stands where it stood, alone: nothing follows for any other.
+
+        None if it is new, if it states another domain, node or clique than before, or if its node has others.
+        """
+        known = self.find(KINDS[type(stated)], identity(stated))
+        if known is None:
+            return None
+        before, node = known.stated, node_of(stated)
+        same = clique_of(before) == clique_of(stated) and domain_of(before) == domain_of(stated)
+        if not same or node_of(before) != node or len(self._on_node.get(node, ())) > 1:
+            return None
+        return known
+
     def put(self, stated: Seen) -> Known:
         """Take in what an object states of itself."""
         plural, uid = KINDS[type(stated)], identity(stated)

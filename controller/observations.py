@@ -192,15 +192,6 @@ def read(found: objects.KubeObject) -> Seen | None:
     return seen if is_domain(seen.domain) else None
 
 
-def is_of_a_domain(found: objects.KubeObject) -> bool:
-    """Say whether `read` gives anything for the object; cheaper where what it gives is not needed."""
-    if isinstance(found, objects.ComputeDomain):
-        return is_domain(found.metadata.uid)
-    if isinstance(found, objects.ComputeDomainClique):
-        return read(found) is not None
-    return is_domain(found.metadata.labels.get(DOMAIN_LABEL, ""))
-
-
 def gone(seen: Seen, version: int, *, cause: str, inferred: str) -> Gone:
     """Tell that the object is gone from where it was; `cause` is kept for nodes and pods."""
     match seen:

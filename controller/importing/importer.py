@@ -113,7 +113,9 @@ class Reading:
                 stream = self._stdin[1]
             for source, line in self._lines(stream):
                 self.report.lines += 1
-                yield from self._understood(self._format, source, line)
+                for one in self._understood(self._format, source, line):
+                    self._latest = max(self._latest, one.time_ms)
+                    yield one
 
     def _recognise(self, head: bytes, objects: Objects) -> None:
         path = self.report.path
@@ -148,22 +150,20 @@ class Reading:
         except (Unreadable, *inputs.BROKEN) as error:
             yield f"{path}#{number + 1}", inputs.Broken(f"the rest of the file cannot be read: {error}")
 
-    def _understood(self, form: Format, source: str, line: bytes | inputs.Broken) -> Iterator[Told]:
+    def _understood(self, form: Format, source: str, line: bytes | inputs.Broken) -> Sequence[Told]:
         try:
             if isinstance(line, inputs.Broken):
                 raise NotUnderstood(line.reason)
-            for one in form.read(line, source):
-                self._latest = max(self._latest, one.time_ms)
-                yield one
+            return form.read(line, source)
         except NotUnderstood as error:
-            yield from self._unread(source, str(error))
+            return self._unread(source, str(error))
 
-    def _unread(self, source: str, reason: str) -> Iterator[Told]:
+    def _unread(self, source: str, reason: str) -> Sequence[Told]:
         if self._options.strict:
             raise UnfitInput(f"{source}: {reason}; mend it, or leave out --strict to go on without it")
         self.report.not_understood += 1
         self._observer.complained(source, reason)
-        yield Lost(source, self._latest, IMPORT, f"a line was not understood: {reason}")
+        return (Lost(source, self._latest, IMPORT, f"a line was not understood: {reason}"),)
 
 
 def _head(stream: inputs.Stream) -> tuple[bytes, Exception | None]:

@@ -98,7 +98,7 @@ def lines(stream: Stream) -> Iterator[tuple[int, bytes | Broken]]:
             return
         if not line:
             return
-        if line.strip():
+        if not line.isspace():
             yield number, line
 
 

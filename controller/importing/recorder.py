@@ -7,7 +7,7 @@ clock; memory grows with the cluster that the inputs tell of, not with their len
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -17,10 +17,8 @@ from controller.normaliser import Keyed, Normaliser
 from eventlog import codec
 from eventlog.event import Provenance
 from eventlog.event import Told as ToldEvent
-from eventlog.events import DaemonPodSeen, DomainSeen, NodeSeen, WatchGap, WriteAnswered
+from eventlog.events import AnyEvent, DaemonPodSeen, DomainSeen, NodeSeen, WatchGap, WriteAnswered
 from eventlog.record import Entry
-from kube import reflector
-from kube.client import Resource, Selector
 from kube.names import CDCS
 from kube.objects import ComputeDomain, ComputeDomainClique, DaemonRow, KubeObject
 from projections.fold import WATCH_PREFIX, is_clique, is_domain
@@ -70,46 +68,48 @@ class Recorder:
         """Give the entries that follow."""
         match told:
             case ObjectTold():
-                return list(self._object(told))
+                return self._object(told)
             case Removed():
-                return list(self._removed(told))
+                return self._removed(told)
             case Answered():
                 return list(self._answered(told))
             case Marked():
-                return [_entry(one, told, Provenance(told.source)) for one in self._normaliser.handle(told.event)]
+                return _entries(self._normaliser.handle(told.event), told, Provenance(told.source))
             case Lost():
                 if told.namespace and not self._knows_of(told.resource, told.namespace):
                     return []  # As with every namespace that is deleted: it held nothing that this history speaks of.
                 gap = WatchGap(told.resource, 0, told.cause)
-                return [_entry((WATCH_PREFIX + told.resource, gap), told, Provenance(told.source))]
+                return _entries([(WATCH_PREFIX + told.resource, gap)], told, Provenance(told.source))
 
     def _knows_of(self, plural: str, namespace: str) -> bool:
         return any(place[:2] == (plural, namespace) for place in self._named)
 
     # --- objects ---
 
-    def _object(self, told: ObjectTold) -> Iterator[Entry]:
+    def _object(self, told: ObjectTold) -> list[Entry]:
         meta = told.object.metadata
+        version = meta.resource_version
         place = (told.resource.plural, meta.namespace, meta.name)
         known = self._named.get(place)
+        before: list[Entry] = []
         if known is not None and known.metadata.uid != meta.uid:
-            if told.version < known.metadata.resource_version:
-                return  # Of an object whose successor was told already.
-            yield from self._ended_unseen(told, known)
+            if version < known.metadata.resource_version:
+                return []  # Of an object whose successor was told already.
+            before = self._ended_unseen(told, known)
             known = None
-        is_new = known is None or told.version > known.metadata.resource_version
+        is_new = known is None or version > known.metadata.resource_version
         inferred = self._judge(told) if is_new else ""
-        if told.gone or not observations.is_of_a_domain(told.object):
-            if known is None and not told.gone:
-                return
+        seen = None if told.gone else observations.read(told.object)
+        if seen is not None:
+            if is_new:
+                self._named[place] = told.object
+            keyed = self._normaliser.seen(told.resource.plural, seen, listed=told.listed)
+        elif known is not None or told.gone:
             self._forget(place)
-            yield from self._handled(reflector.ObjectDeleted(_selector(told.resource), told.object), told, inferred)
-            return
-        if is_new:
-            self._named[place] = told.object
-        yield from self._handled(
-            reflector.ObjectSeen(_selector(told.resource), told.object, listed=told.listed), told, inferred
-        )
+            keyed = self._normaliser.deleted(told.resource.plural, meta.uid, version)
+        else:
+            return before
+        return before + _entries(keyed, told, Provenance(told.source, told.writer, inferred, told.dated))
 
     def _judge(self, told: ObjectTold) -> str:
         """Say why what this version of a CDC changes is only inferred; empty if the version before it was told."""
@@ -130,33 +130,25 @@ class Recorder:
             return f"the history lacks the object's first {changes}"
         return f"{changes} of the object just before {'is' if missing == 1 else 'are'} missing in the history"
 
-    def _ended_unseen(self, told: ObjectTold, known: KubeObject) -> Iterator[Entry]:
-        meta = known.metadata
-        self._forget((told.resource.plural, meta.namespace, meta.name))
-        deleted = reflector.ObjectDeleted(_selector(told.resource), known)
-        yield from self._handled(deleted, told, ENDED_UNSEEN, writer="")
+    def _ended_unseen(self, told: ObjectTold, known: KubeObject) -> list[Entry]:
+        return self._ended(told, known, Provenance(told.source, "", ENDED_UNSEEN, told.dated))
 
-    def _removed(self, told: Removed) -> Iterator[Entry]:
-        place = (told.resource.plural, told.namespace, told.name)
-        known = self._named.get(place)
-        if known is not None:
-            self._forget(place)
-            yield from self._handled(
-                reflector.ObjectDeleted(_selector(told.resource), known), told, UNTOLD_VERSION, writer=told.writer
-            )
+    def _removed(self, told: Removed) -> list[Entry]:
+        known = self._named.get((told.resource.plural, told.namespace, told.name))
+        if known is None:
+            return []
+        return self._ended(told, known, Provenance(told.source, told.writer, UNTOLD_VERSION))
+
+    def _ended(self, told: ObjectTold | Removed, known: KubeObject, provenance: Provenance) -> list[Entry]:
+        """Take that the object is gone as of the last version of it that is known."""
+        plural, meta = told.resource.plural, known.metadata
+        self._forget((plural, meta.namespace, meta.name))
+        return _entries(self._normaliser.deleted(plural, meta.uid, meta.resource_version), told, provenance)
 
     def _forget(self, place: Place) -> None:
         known = self._named.pop(place, None)
         if known is not None:
             self._cdcs.pop(known.metadata.uid, None)
-
-    def _handled(
-        self, event: reflector.ReflectorEvent, told: ObjectTold | Removed, inferred: str, writer: str | None = None
-    ) -> Iterator[Entry]:
-        dated = told.dated if isinstance(told, ObjectTold) else ""
-        provenance = Provenance(told.source, told.writer if writer is None else writer, inferred, dated)
-        for keyed in self._normaliser.handle(event):
-            yield _entry(keyed, told, provenance)
 
     # --- writes ---
 
@@ -178,7 +170,7 @@ class Recorder:
             event = _placed(event, seen)
         key = event.clique if is_clique(event.clique) else event.domain
         if is_clique(key) or is_domain(key):
-            yield _entry((key, event), told, Provenance(told.source, told.writer))
+            yield from _entries([(key, event)], told, Provenance(told.source, told.writer))
 
     def _node_of(self, told: Answered, known: KubeObject | None) -> str:
         """Give the one node whose row the write was to change, compared with the version that it was computed from."""
@@ -205,12 +197,15 @@ def _placed(event: WriteAnswered, seen: observations.Seen) -> WriteAnswered:
     return replace(event, domain=domain, clique=clique, node=node)
 
 
-def _selector(resource: Resource) -> Selector:
-    return Selector(resource)
-
-
-def _entry(keyed: Keyed, told: Told, provenance: Provenance) -> Entry:
-    key, event = keyed
-    if isinstance(event, ToldEvent):
-        event = replace(event, provenance=provenance)
-    return codec.entry(key, event, timestamp_ms=told.time_ms, controller=IDENTITY)
+def _entries(keyed: Iterable[Keyed], told: Told, provenance: Provenance) -> list[Entry]:
+    """Give the entries of the events; an event that goes to several keys one after the other is encoded once."""
+    entries: list[Entry] = []
+    last: AnyEvent | None = None
+    for key, event in keyed:
+        if event is last:
+            entries.append(replace(entries[-1], key=key))
+            continue
+        last = event
+        stated = replace(event, provenance=provenance) if isinstance(event, ToldEvent) else event
+        entries.append(codec.entry(key, stated, timestamp_ms=told.time_ms, controller=IDENTITY))
+    return entries
