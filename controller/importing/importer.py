@@ -4,6 +4,7 @@ A line that cannot be understood is reported with file and line number and recor
 goes on; `strict` makes it end the import instead.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib.metadata import version as version_of
@@ -20,11 +21,13 @@ from controller.importing.told import IMPORT, Lost, NotUnderstood, Objects, Told
 from eventlog import codec
 from eventlog.events import ImportCompleted
 from eventlog.log import EventLog
-from eventlog.record import Entry
+from eventlog.record import Entry, Position
 from projections.fold import WATCH_PREFIX
 
-BATCH = 2000
+BATCH = 5000
 """Records of one append: a commit each."""
+HANDING_OVER_S = 0.001
+"""What the event loop is given to hand an append to the log's own thread, before the loop makes the next batch."""
 HEAD = 1 << 16
 """Bytes of an input that are looked at to see what it is; one line at least."""
 
@@ -190,17 +193,41 @@ async def run(paths: Sequence[str], log: EventLog, options: Options, observer: O
     recorder = Recorder()
     records, latest_ms = 0, 0
     batch: list[Entry] = []
-    for told in merged(timed, untimed, options.skew_ms):
-        latest_ms = max(latest_ms, told.time_ms)
-        batch.extend(recorder.take(told))
-        if len(batch) >= BATCH:
-            records += len(await log.append(batch))
-            batch.clear()
+    appends = _Appends(log)
+    try:
+        for told in merged(timed, untimed, options.skew_ms):
+            latest_ms = max(latest_ms, told.time_ms)
+            batch.extend(recorder.take(told))
+            if len(batch) >= BATCH:
+                records += await appends.begin(batch)
+                batch = []
+    finally:
+        records += await appends.end()
     reports = tuple(one.report for one in readings)
     if latest_ms:
         batch.append(_completed(reports, latest_ms))
     records += len(await log.append(batch))
     return Imported(records, reports)
+
+
+class _Appends:
+    """Appends one batch while the next is made, in order."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._under_way: asyncio.Task[Sequence[Position]] | None = None
+
+    async def begin(self, batch: Sequence[Entry]) -> int:
+        """Begin to append the batch once the one before is done, and give how many records that had."""
+        done = await self.end()
+        self._under_way = asyncio.create_task(self._log.append(batch), name="import-append")
+        await asyncio.wait((self._under_way,), timeout=HANDING_OVER_S)
+        return done
+
+    async def end(self) -> int:
+        """Wait for the one that is under way, and give how many records it had."""
+        under_way, self._under_way = self._under_way, None
+        return len(await under_way) if under_way is not None else 0
 
 
 def _completed(reports: Sequence[InputReport], at_ms: int) -> Entry:
