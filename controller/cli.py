@@ -1,30 +1,51 @@
-"""The command line of `cliquelog`."""
+"""The command line of `cliquelog`.
 
+Problem: the controller's libraries take a second to load, and most commands need none of them. Invariant: a command's
+module is loaded when the command is asked for, so that a question to a log costs what the log costs.
+"""
+
+from importlib import import_module
 from importlib.metadata import version as version_of
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from controller import exits
-from controller.audit_command import audit
-from controller.completion_command import completion
-from controller.copy_command import copy_log
 from controller.exits import explain
-from controller.import_command import import_
-from controller.record_command import record
-from controller.replay_command import replay
-from controller.report_command import report
-from controller.run_command import run
-from controller.simulate_command import simulate
-from controller.topics_command import topics
-from controller.verify_command import verify
-from controller.why_command import why
 
-T = TypeVar("T")
+COMMANDS = {
+    "audit": "audit_command:audit",
+    "completion": "completion_command:completion",
+    "copy": "copy_command:copy_log",
+    "import": "import_command:import_",
+    "record": "record_command:record",
+    "replay": "replay_command:replay",
+    "report": "report_command:report",
+    "run": "run_command:run",
+    "simulate": "simulate_command:simulate",
+    "topics": "topics_command:topics",
+    "verify": "verify_command:verify",
+    "why": "why_command:why",
+}
+"""By name: the module in this package, and the command in it."""
 
 
 class Commands(click.Group):
     """Runs a command, and answers a user's mistake with one sentence and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names."""
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load the command; None if there is none of that name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        found: click.Command = getattr(import_module(f"controller.{module}"), name)
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
         """Turn errors that a user can mend into sentences; a defect keeps its traceback."""
@@ -53,17 +74,3 @@ def main() -> None:
     verify, simulate or why found something, 8 an input of import, 9 a worker made no
     progress, 10 cut off at its end, 130 interrupted.
     """
-
-
-main.add_command(audit)
-main.add_command(completion)
-main.add_command(copy_log)
-main.add_command(import_)
-main.add_command(record)
-main.add_command(replay)
-main.add_command(report)
-main.add_command(run)
-main.add_command(simulate)
-main.add_command(topics)
-main.add_command(verify)
-main.add_command(why)
