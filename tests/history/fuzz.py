@@ -28,14 +28,13 @@ from rich.console import Console
 
 from controller.audit_report import as_csv, document, show
 from controller.auditing import audit
-from controller.importing.importer import Options, UnfitInput, run
 from controller.importing.inputs import InputError
-from controller.importing.merging import SKEW_MS
+from controller.importing.reading import UnfitInput
 from controller.replay_command import rules_of
 from controller.rerunning import rerun
 from controller.timeline import Until
 from eventlog.memory import MemoryLog
-from tests.history.histories import Complaints, audit_log, lines, watches
+from tests.history.histories import Complaints, audit_log, import_into, lines, watches
 from tests.history.rebuilt import REBUILT, text_of
 
 MEMORY = 2 << 30
@@ -183,7 +182,7 @@ async def tried(path: Path) -> str:
     """Import the file, audit and replay what came of it; give the refusal, empty if it was taken. Raises defects."""
     log = MemoryLog(partitions=3)
     try:
-        await run([str(path)], log, Options(None, SKEW_MS, strict=False), Complaints())
+        await import_into(log, [path], strict=False, observer=Complaints())
     except (UnfitInput, InputError) as error:
         return str(error)
     found = await audit(log)
