@@ -159,7 +159,7 @@ class Normaliser:
         if known is None:
             return list(self._take_place(stated))
         before, known.stated, known.seen = known.seen, stated, self._with_clique(stated)
-        return list(self._record(known, before))
+        return self._record(known, before)
 
     def _take_place(self, stated: Seen) -> Iterator[Keyed]:
         """Take in an object that is new, or that may be elsewhere than before, and what that means for others."""
@@ -223,30 +223,22 @@ class Normaliser:
         """Tell a clique that is new to the domain what concerns all of the domain's cliques."""
         for plural in ("computedomains", "daemonsets"):
             for known in self._catalogue.of_domain(plural, domain):
-                yield from self._record_at(known, clique)
+                yield from _recorded_at(known, [clique], domain)
 
-    def _keys(self, seen: Seen) -> list[str]:
-        domain, clique = routing.domain_of(seen), routing.clique_of(seen)
+    def _keys(self, seen: Seen, domain: str) -> list[str]:
         if isinstance(seen, routing.OF_ALL_CLIQUES):
             return [*sorted(self._cliques_of.get(domain, ())), domain]
-        return [clique, domain] if clique else [domain]
+        return [seen.clique, domain] if isinstance(seen, routing.IN_A_CLIQUE) and seen.clique else [domain]
 
-    def _record(self, known: Known, before: Seen) -> Iterator[Keyed]:
+    def _record(self, known: Known, before: Seen) -> list[Keyed]:
         """Record the observation where it says something new, and what it was before as gone where it was that."""
-        keys = self._keys(known.seen)
-        for key in sorted(key for key in known.recorded if key not in keys):
+        domain = routing.domain_of(known.seen)
+        keys = self._keys(known.seen, domain)
+        events: list[Keyed] = []
+        for key in sorted([key for key in known.recorded if key not in keys]):
             del known.recorded[key]
-            yield key, observations.gone(before, known.seen.resource_version, cause="moved", inferred="")
-        for key in keys:
-            yield from self._record_at(known, key)
-
-    def _record_at(self, known: Known, key: str) -> Iterator[Keyed]:
-        seen = known.seen
-        domain = routing.domain_of(seen)
-        relevant = routing.relevant(seen, key, domain)
-        if known.recorded.get(key) != relevant:
-            known.recorded[key] = relevant
-            yield key, routing.for_key(seen, key, domain)
+            events.append((key, observations.gone(before, known.seen.resource_version, cause="moved", inferred="")))
+        return events + _recorded_at(known, keys, domain)
 
     def _deleted(self, uid: str, plural: str, version: int, inferred: str = "") -> Iterator[Keyed]:
         """Tell that the object is gone as of `version`; of one that was seen later that says nothing."""
@@ -325,6 +317,18 @@ class Normaliser:
         for domain in sorted(self._without_object(before)):
             for key in [*sorted(self._cliques_of.get(domain, ())), domain]:
                 yield key, DomainGone(domain, version, NO_DOMAIN)
+
+
+def _recorded_at(known: Known, keys: Iterable[str], domain: str) -> list[Keyed]:
+    """Record what is observed of the domain's object under those of the keys for which it says something new."""
+    events: list[Keyed] = []
+    seen, recorded = known.seen, known.recorded
+    for key in keys:
+        relevant = routing.relevant(seen, key, domain)
+        if recorded.get(key) != relevant:
+            recorded[key] = relevant
+            events.append((key, routing.for_key(seen, key, domain)))
+    return events
 
 
 def _tells_more(one: Seen, other: Seen) -> bool:

@@ -177,10 +177,10 @@ def read(found: objects.KubeObject) -> Seen | None:
     A label that cannot be a UID names none: anybody may set it, and as a key it could be taken for a clique's.
     """
     match found:
-        case objects.Node():
-            seen: NodeSeen | DaemonPodSeen | CdcSeen | DaemonSetSeen | ClaimTemplateSeen = node(found)
         case objects.Pod():
-            seen = daemon_pod(found)
+            seen: NodeSeen | DaemonPodSeen | CdcSeen | DaemonSetSeen | ClaimTemplateSeen = daemon_pod(found)
+        case objects.Node():
+            seen = node(found)
         case objects.ComputeDomainClique():
             seen = cdc(found)
         case objects.ComputeDomain():

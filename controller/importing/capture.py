@@ -64,9 +64,10 @@ class Capture:
     def _read_at_once(self, line: bytes, source: str) -> ObjectTold | None:
         """Give what a line of a watch tells of an object; None if it is none, or does not begin like one."""
         name = line.find(_NAME, 0, _NAME_WITHIN) + len(_NAME)
-        resource, decoder = self._at_once.get(line[name : line.find(b'"', name)], (None, None))
-        if resource is None or decoder is None:
+        kind = self._at_once.get(line[name : line.find(b'"', name)])
+        if kind is None:
             return None
+        resource, decoder = kind
         try:
             found = decoder.decode(line)
         except UNDECODABLE:

@@ -14,13 +14,15 @@ from msgspec.structs import replace
 from controller import observations
 from controller.importing.told import Answered, Lost, Marked, ObjectTold, Removed, Told, WantedRow
 from controller.normaliser import Keyed, Normaliser
+from controller.observations import Seen
+from controller.routing import domain_of
 from eventlog import codec
 from eventlog.event import Provenance
 from eventlog.event import Told as ToldEvent
-from eventlog.events import AnyEvent, DaemonPodSeen, DomainSeen, NodeSeen, WatchGap, WriteAnswered
+from eventlog.events import AnyEvent, CdcSeen, DaemonPodSeen, DomainSeen, NodeSeen, Row, WatchGap, WriteAnswered
 from eventlog.record import Entry
 from kube.names import CDCS
-from kube.objects import ComputeDomain, ComputeDomainClique, DaemonRow, KubeObject
+from kube.objects import ComputeDomainClique
 from projections.fold import WATCH_PREFIX, is_clique, is_domain
 
 IDENTITY = "import"
@@ -45,9 +47,9 @@ class _Cdc:
     def __init__(self) -> None:
         self.version = -1
         self.generation = 0
-        self.rows: OrderedDict[int, tuple[DaemonRow, ...]] = OrderedDict()
+        self.rows: OrderedDict[int, tuple[Row, ...]] = OrderedDict()
 
-    def take(self, version: int, generation: int, rows: tuple[DaemonRow, ...]) -> None:
+    def take(self, version: int, generation: int, rows: tuple[Row, ...]) -> None:
         self.version, self.generation = version, generation
         self.rows[version] = rows
         if len(self.rows) > _BASES_MAX:
@@ -60,7 +62,7 @@ class Recorder:
     def __init__(self) -> None:
         """Know nothing."""
         self._normaliser = Normaliser()
-        self._named: dict[Place, KubeObject] = {}
+        self._named: dict[Place, Seen] = {}
         self._cdcs: dict[str, _Cdc] = {}
         self._requests: OrderedDict[str, None] = OrderedDict()
 
@@ -92,17 +94,17 @@ class Recorder:
         place = (told.resource.plural, meta.namespace, meta.name)
         known = self._named.get(place)
         before: list[Entry] = []
-        if known is not None and known.metadata.uid != meta.uid:
-            if version < known.metadata.resource_version:
+        if known is not None and known.uid != meta.uid:
+            if version < known.resource_version:
                 return []  # Of an object whose successor was told already.
-            before = self._ended_unseen(told, known)
+            before = self._ended(told, place, known, Provenance(told.source, "", ENDED_UNSEEN, told.dated))
             known = None
-        is_new = known is None or version > known.metadata.resource_version
-        inferred = self._judge(told) if is_new else ""
+        is_new = known is None or version > known.resource_version
         seen = None if told.gone else observations.read(told.object)
+        inferred = self._judge(told, seen) if is_new else ""
         if seen is not None:
             if is_new:
-                self._named[place] = told.object
+                self._named[place] = seen
             keyed = self._normaliser.seen(told.resource.plural, seen, listed=told.listed)
         elif known is not None or told.gone:
             self._forget(place)
@@ -111,13 +113,13 @@ class Recorder:
             return before
         return before + _entries(keyed, told, Provenance(told.source, told.writer, inferred, told.dated))
 
-    def _judge(self, told: ObjectTold) -> str:
+    def _judge(self, told: ObjectTold, seen: Seen | None) -> str:
         """Say why what this version of a CDC changes is only inferred; empty if the version before it was told."""
         if not isinstance(told.object, ComputeDomainClique):
             return ""
         known = self._cdcs.setdefault(told.object.metadata.uid, _Cdc())
         before, is_first = known.generation, known.version < 0
-        known.take(told.version, told.generation, told.object.daemons)
+        known.take(told.version, told.generation, seen.rows if isinstance(seen, CdcSeen) else ())
         if told.inferred:
             return told.inferred
         if told.generation == 0:
@@ -130,25 +132,23 @@ class Recorder:
             return f"the history lacks the object's first {changes}"
         return f"{changes} of the object just before {'is' if missing == 1 else 'are'} missing in the history"
 
-    def _ended_unseen(self, told: ObjectTold, known: KubeObject) -> list[Entry]:
-        return self._ended(told, known, Provenance(told.source, "", ENDED_UNSEEN, told.dated))
-
     def _removed(self, told: Removed) -> list[Entry]:
-        known = self._named.get((told.resource.plural, told.namespace, told.name))
+        place = (told.resource.plural, told.namespace, told.name)
+        known = self._named.get(place)
         if known is None:
             return []
-        return self._ended(told, known, Provenance(told.source, told.writer, UNTOLD_VERSION))
+        return self._ended(told, place, known, Provenance(told.source, told.writer, UNTOLD_VERSION))
 
-    def _ended(self, told: ObjectTold | Removed, known: KubeObject, provenance: Provenance) -> list[Entry]:
+    def _ended(self, told: ObjectTold | Removed, place: Place, known: Seen, provenance: Provenance) -> list[Entry]:
         """Take that the object is gone as of the last version of it that is known."""
-        plural, meta = told.resource.plural, known.metadata
-        self._forget((plural, meta.namespace, meta.name))
-        return _entries(self._normaliser.deleted(plural, meta.uid, meta.resource_version), told, provenance)
+        self._forget(place)
+        keyed = self._normaliser.deleted(told.resource.plural, known.uid, known.resource_version)
+        return _entries(keyed, told, provenance)
 
     def _forget(self, place: Place) -> None:
         known = self._named.pop(place, None)
         if known is not None:
-            self._cdcs.pop(known.metadata.uid, None)
+            self._cdcs.pop(known.uid, None)
 
     # --- writes ---
 
@@ -164,22 +164,22 @@ class Recorder:
         if event.resource == CDCS.plural:
             node = event.node or self._node_of(told, known)
             event = replace(event, node=node)
-        elif isinstance(known, ComputeDomain):
-            event = replace(event, domain=known.metadata.uid)
-        elif known is not None and (seen := observations.read(known)) is not None:
-            event = _placed(event, seen)
+        elif isinstance(known, DomainSeen):
+            event = replace(event, domain=known.uid)
+        elif known is not None:
+            event = _placed(event, known)
         key = event.clique if is_clique(event.clique) else event.domain
         if is_clique(key) or is_domain(key):
             yield from _entries([(key, event)], told, Provenance(told.source, told.writer))
 
-    def _node_of(self, told: Answered, known: KubeObject | None) -> str:
+    def _node_of(self, told: Answered, known: Seen | None) -> str:
         """Give the one node whose row the write was to change, compared with the version that it was computed from."""
         if known is None or told.rows is None:
             return ""
-        base = self._cdcs[known.metadata.uid].rows.get(told.base)
+        base = self._cdcs[known.uid].rows.get(told.base)
         if base is None:
             return ""
-        before = {row.node_name: (row.ip_address, row.index, row.status) for row in base}
+        before = {row.node: (row.ip, row.index, row.status) for row in base}
         after = {row.node_name: _content(row) for row in told.rows}
         changed = {node for node in before.keys() | after.keys() if before.get(node) != after.get(node)}
         return changed.pop() if len(changed) == 1 else ""
@@ -189,12 +189,11 @@ def _content(row: WantedRow) -> tuple[str, int | None, str]:
     return (row.ip_address, row.index, row.status)
 
 
-def _placed(event: WriteAnswered, seen: observations.Seen) -> WriteAnswered:
+def _placed(event: WriteAnswered, seen: Seen) -> WriteAnswered:
     """Say which domain, clique and node the write to this object concerns."""
-    domain = seen.domain if not isinstance(seen, DomainSeen) else seen.uid
     node = seen.node if isinstance(seen, DaemonPodSeen) else ""
     clique = seen.clique if isinstance(seen, DaemonPodSeen | NodeSeen) else ""
-    return replace(event, domain=domain, clique=clique, node=node)
+    return replace(event, domain=domain_of(seen), clique=clique, node=node)
 
 
 def _entries(keyed: Iterable[Keyed], told: Told, provenance: Provenance) -> list[Entry]:
