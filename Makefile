@@ -57,7 +57,7 @@ format: setup ## rewrite the sources into the project's format
 	$(BIN)/ruff check --fix .
 
 findings: setup ## write the table of docs/findings.md anew from the rules of the audit
-	$(BIN)/python -m controller.findings_document docs/findings.md
+	$(BIN)/python -m controller.history.findings_document docs/findings.md
 
 bench: setup broker ## measure; prints its figures with the command and the machine
 	$(BIN)/python -m bench

@@ -28,7 +28,7 @@ from bench import (
 from bench.machine import describe
 from bench.tables import Table, render
 from bench.workload import Shape
-from controller.consumer import ConsumerConfig
+from controller.engines.consumer import ConsumerConfig
 
 USUAL = ("append", "fold", "restart", "effects", "negotiate", "kafka")
 PARTS = (*USUAL, "engines", "failover", "history", "pace", "report", "scale", "soak", "strategies")

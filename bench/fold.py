@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.tables import Table
 from bench.workload import Shape, entries
-from controller.consumer import ConsumerConfig
+from controller.engines.consumer import ConsumerConfig
 from eventlog.codec import decode
 from eventlog.record import GENESIS, Record, chain
 from eventlog.sqlite import SqliteLog

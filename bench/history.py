@@ -18,8 +18,8 @@ import msgspec
 
 from bench.tables import Cell, Table
 from bench.workload import DOMAIN, FABRIC, NAMESPACE, START_MS, Shape
-from controller.capturing import FORM, Header, Watched, encode
 from controller.moments import rfc3339
+from controller.recording.capturing import FORM, Header, Watched, encode
 from kube.names import CLIQUE_LABEL, DOMAIN_LABEL
 
 STEP_MS = 5
@@ -27,7 +27,7 @@ PLURALS = {"Pod": "pods", "ComputeDomainClique": "computedomaincliques"}
 GROUP = "resource.nvidia.com"
 MEASURED = """
 import json, resource, sys
-from controller.cli import main
+from controller.commands.cli import main
 try:
     main(args=sys.argv[1:], standalone_mode=False)
 finally:

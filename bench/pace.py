@@ -15,7 +15,7 @@ from bench.chart import Series, draw
 from bench.real import simulate
 from bench.tables import Cell, Table
 from bench.virtual import Arrivals, Formed, form_virtually
-from controller.pacing import Pace
+from controller.writing.pacing import Pace
 from simulation.capacity import Limits
 from simulation.formation import Plan
 from simulation.timing import Timing

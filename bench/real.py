@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.simulation_report import Result
+from controller.simulating.report import Result
 from simulation.formation import Plan
 
 

@@ -16,10 +16,10 @@ import structlog
 from bench.fold import FoldsDiffer
 from bench.tables import Cell, Table
 from controller.appender import Appender
-from controller.consumer import ConsumerConfig, PartitionConsumer
+from controller.engines.consumer import ConsumerConfig, PartitionConsumer
 from controller.metrics import Metrics
-from controller.normaliser import Normaliser
-from controller.seeding import observed
+from controller.observing.normaliser import Normaliser
+from controller.observing.seeding import observed
 from eventlog.log import EventLog, SnapshotStore
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
 from kube.clock import SystemClock

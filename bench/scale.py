@@ -11,7 +11,7 @@ from statistics import linear_regression
 
 from bench.real import Run, simulate
 from bench.tables import Cell, Table
-from controller.simulation_report import Result
+from controller.simulating.report import Result
 from simulation.formation import Plan
 
 SIZES = (1_008, 5_040, 10_080, 20_160, 50_400)

@@ -14,8 +14,8 @@ import msgspec
 from bench.real import simulate
 from bench.tables import Cell, Table
 from bench.virtual import Arrivals, Formed, form_virtually
-from controller.pacing import Pace
-from controller.sides import STRATEGIES
+from controller.simulating.sides import STRATEGIES
+from controller.writing.pacing import Pace
 from simulation.capacity import Limits
 from simulation.formation import Plan
 from simulation.meter import Quantiles

@@ -19,12 +19,12 @@ import structlog
 from bench.limited import LimitedClient
 from bench.load import Load
 from controller.app import Controller
-from controller.child import Usage
 from controller.config import RunConfig
-from controller.manifests import DaemonDeployment
-from controller.pacing import Pace
-from controller.sides import IMAGE, Others, Side
-from controller.simulating import ending_together, form, touch
+from controller.simulating.child import Usage
+from controller.simulating.run import ending_together, form, touch
+from controller.simulating.sides import IMAGE, Others, Side
+from controller.writing.manifests import DaemonDeployment
+from controller.writing.pacing import Pace
 from eventlog.memory import MemoryLog, MemorySnapshots
 from projections.settings import Settings
 from simulation.capacity import Limits
@@ -83,7 +83,7 @@ class Formed(msgspec.Struct, frozen=True):
 
 
 def form_virtually(plan: Plan, strategy: str, limits: Limits, pace: Pace, timing: Timing) -> Formed:
-    """Form the domain with one of `controller.sides.STRATEGIES`; `pace` is ours, `timing` the pods'.
+    """Form the domain with one of `controller.simulating.sides.STRATEGIES`; `pace` is ours, `timing` the pods'.
 
     Raises ExceptionGroup if a part fails, RuntimeError if rows are missing in the end: either is a defect.
     """
@@ -132,7 +132,7 @@ async def _given(client: LimitedClient) -> LimitedClient:
 
 
 class Embedded:
-    """The whole controller in this event loop, with its log in memory; a `controller.sides.Side`."""
+    """The whole controller in this event loop, with its log in memory; a `controller.simulating.sides.Side`."""
 
     def __init__(self, world: World, client: LimitedClient, pace: Pace) -> None:
         self.usage = Usage(0.0, 0)

@@ -1,7 +1,7 @@
 """A log as a real cluster makes one: a domain forms, lives with churn, and everything goes to the keys that it goes to.
 
 One ComputeDomain spans all cliques, which is the hardest case for the domain's own key: it is one partition's. The
-records are those that the normaliser and the consumers would append (`controller.routing` says what goes where): a
+records are those that the normaliser and the consumers would append (`controller.observing.routing`): a
 pod's address and readiness to its clique alone; nodes, CDCs, and pods that come and go to the clique and the domain.
 Decisions are admissible, so a fold of the log counts none as inadmissible. Equal seeds give equal logs.
 """

@@ -13,22 +13,23 @@ from typing import NoReturn
 
 from structlog.typing import FilteringBoundLogger
 
-from controller import manifests, places
+from controller import places
 from controller.appender import Appender
-from controller.applier import Applier
-from controller.coalescer import Coalescer
 from controller.config import GroupConfig, RunConfig
-from controller.consumer import PartitionConsumer, Source
-from controller.embedded import EmbeddedEngine
-from controller.engine import Engine
+from controller.engines.consumer import PartitionConsumer, Source
+from controller.engines.embedded import EmbeddedEngine
+from controller.engines.engine import Engine
 from controller.exits import CONFIGURATION, Failure
+from controller.history.live_why import LiveWhy
 from controller.http import StatusServer
 from controller.lease import Elector
-from controller.live_reads import look_after_taken_names
-from controller.live_why import LiveWhy
 from controller.metrics import Metrics
-from controller.observer import Observer
-from controller.requests import Renderer
+from controller.observing.live_reads import look_after_taken_names
+from controller.observing.observer import Observer
+from controller.writing import manifests
+from controller.writing.applier import Applier
+from controller.writing.coalescer import Coalescer
+from controller.writing.requests import Renderer
 from eventlog.events import ControllerStarted
 from eventlog.log import EventLog, SnapshotStore
 from kube.client import KubeClient
@@ -66,7 +67,14 @@ class Controller:
         )
         self._elector = Elector(client, clock, rng, logger, config.lease) if config.lease is not None else None
         self._observer = Observer(
-            config, client=client, appender=self._appender, metrics=self._metrics, clock=clock, rng=rng, logger=logger
+            config.selectors(),
+            client=client,
+            appender=self._appender,
+            metrics=self._metrics,
+            clock=clock,
+            rng=rng,
+            logger=logger,
+            recheck_s=config.recheck_s,
         )
         self._engine = self._make_engine()
         coalescer = Coalescer(config.pace, config.limits, rng)
@@ -94,7 +102,7 @@ class Controller:
         self._applier.replace(owner, effects, position)
 
     def _make_faust_engine(self, group: GroupConfig) -> Engine:
-        from controller import faust_engine  # noqa: PLC0415 - Faust takes long to load, and may not be installed
+        from controller.engines import faust as faust_engine  # noqa: PLC0415 - Faust takes long to load, and may not be installed
 
         return faust_engine.FaustEngine(
             log=self._log,

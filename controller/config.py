@@ -4,12 +4,12 @@ from pathlib import Path
 
 import msgspec
 
-from controller.coalescer import Limits
-from controller.consumer import ConsumerConfig
+from controller.engines.consumer import ConsumerConfig
+from controller.engines.stall import Patience
 from controller.lease import LeaseConfig
-from controller.manifests import DaemonDeployment
-from controller.pacing import Pace
-from controller.stall import Patience
+from controller.writing.coalescer import Limits
+from controller.writing.manifests import DaemonDeployment
+from controller.writing.pacing import Pace
 from kube import names
 from kube.client import Selector
 from projections.settings import Settings

@@ -13,6 +13,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from kube.transport import reason_of
+
 Check = Callable[[], str | None]
 """Gives why something is not as it should be, in one sentence; None if all is well."""
 
@@ -93,7 +95,7 @@ class StatusServer:
         if not _is_loopback(request.remote):
             return web.Response(text="ask from the same host, as kubectl port-forward does\n", status=403)
         names = request.query.getall("name", [])
-        if len(names) != 1 or len(request.query) != 1 or not _NAME.fullmatch(names[0]):
+        if len(names) != 1 or len(request.query) != 1 or not can_be_asked(names[0]):
             return web.Response(text="ask for one node or daemon pod: /why?name=NAME\n", status=400)
         try:
             return web.Response(body=await self._explain(names[0]), content_type="application/json")
@@ -106,6 +108,11 @@ def _is_loopback(remote: str | None) -> bool:
         return remote is not None and ipaddress.ip_address(remote).is_loopback
     except ValueError:
         return False
+
+
+def can_be_asked(name: str) -> bool:
+    """Say whether a server answers for the name: `NAME` or `NAMESPACE/NAME`, as the API server admits them."""
+    return _NAME.fullmatch(name) is not None
 
 
 async def ask(base: str, name: str) -> bytes:
@@ -124,7 +131,7 @@ async def ask(base: str, name: str) -> bytes:
             while len(body) <= ANSWER_MAX and (more := await response.content.read(ANSWER_MAX + 1 - len(body))):
                 body += more
     except (TimeoutError, aiohttp.ClientError, ValueError, OSError) as error:
-        raise Unanswered(f"{base} does not answer ({str(error) or 'no answer in time'}); check that it runs") from error
+        raise Unanswered(f"{base} does not answer: {reason_of(error)}; check that it runs") from error
     if response.status != 200 or len(body) > ANSWER_MAX:
         said = body[:200].decode(errors="replace").strip().splitlines()
         raise Unanswered(f"{base} answers {response.status}: {said[0] if said else 'nothing'}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from controller.coalescer import Depth
+from controller.writing.coalescer import Depth
 
 LATENCY_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """From a request that an idle API server answers to one that a client gives up on."""

@@ -9,8 +9,13 @@ _LAST_MS = 253_402_300_799_999
 """The end of the year 9999, the last one that has a name."""
 
 
+_KUBERNETES_MS = 1_388_534_400_000
+"""The beginning of 2014, the year in which Kubernetes came to be."""
+_DAY_MS = 86_400_000
+
+
 class NotATime(ValueError):
-    """Text that is no time; the message says what is one."""
+    """Text that is no time, or none that can be asked about; the message says what is one."""
 
 
 def parse(text: str, begin_ms: int) -> int:
@@ -27,10 +32,26 @@ def parse(text: str, begin_ms: int) -> int:
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+def within(text: str, time_ms: int, begin_ms: int) -> None:
+    """Refuse the time that `text` states if a history begins later: of what was before, it says nothing.
+
+    Raises NotATime.
+    """
+    if time_ms < begin_ms:
+        raise NotATime(f"{text!r} is before the log begins, at {rfc3339(begin_ms)}: it does not tell what was then")
+
+
 def rfc3339(time_ms: int) -> str:
     """Give the time in UTC to the millisecond, as in 2026-09-11T10:00:00.123Z."""
     time = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=min(max(time_ms, 0), _LAST_MS))
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def doubt(time_ms: int, now_ms: int) -> str:
+    """Say why a time cannot be that of an event in a cluster, empty if it can: a clock was wrong, or a line is."""
+    if time_ms < _KUBERNETES_MS:
+        return "before 2014, when there was no Kubernetes"
+    return "more than a day after now" if time_ms > now_ms + _DAY_MS else ""
 
 
 def clock(time_ms: int) -> str:

@@ -66,7 +66,7 @@ def decode(content: bytes, partitions: int) -> Note:
     try:
         found = msgspec.json.decode(content, type=Note)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise UnfitNote(f"it is no note of heads: {error}") from error
+        raise UnfitNote("it is no note of heads as --note writes them, or not all of it") from error
     if found.form != FORM:
         raise UnfitNote(f"it is a note of form {found.form[:40]!r}, and this program reads {FORM!r}")
     if [one.partition for one in found.partitions] != list(range(partitions)):

@@ -12,6 +12,7 @@ meant for the Internet must not see a cluster's tokens, nor stand between us and
 """
 
 import asyncio
+import binascii
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -90,7 +91,7 @@ class Credentials:
                 proxy=configuration.proxy,
             )
         except (ConfigException, OSError, ValueError) as error:
-            raise ConfigError(f"the cluster's credentials cannot be used: {error}") from error
+            raise ConfigError(f"the cluster's credentials cannot be used: {_reason(error)}") from error
         if access != self._access:
             self._access = access
         self._read_at = self._clock.monotonic()
@@ -112,6 +113,19 @@ class Credentials:
             context.verify_mode = ssl.CERT_NONE
         self._tls_files = files
         return context
+
+
+def _reason(error: Exception) -> str:
+    """Say what is wrong with them, where the library that found it speaks of its own doings."""
+    match error:
+        case ssl.SSLError():
+            return "a certificate or key is not PEM, or the key is of another certificate; correct the kubeconfig"
+        case binascii.Error():
+            return "what is to be base64 is not; correct the fields that end with -data in the kubeconfig"
+        case OSError(strerror=str(what), filename=str(path)):
+            return f"{path}: {what}"
+        case _:
+            return str(error)
 
 
 class ServiceAccount:

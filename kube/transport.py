@@ -10,6 +10,7 @@ bounded. Redirects are not followed: they could carry the token elsewhere.
 
 import asyncio
 import os
+import ssl
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from importlib.metadata import version
@@ -123,7 +124,7 @@ class HttpKubeClient:
             finally:
                 response.close()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"watch {path}: {_reason(error)}") from error
+            raise Unreachable(f"watch {path}: {reason_of(error)}") from error
 
     async def get(self, resource: Resource, namespace: str, name: str) -> bytes:
         """Give the object as it is now."""
@@ -181,7 +182,7 @@ class HttpKubeClient:
                 async with response:
                     return await _read_bounded(response, f"{method} {path}")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{method} {path}: {_reason(error)}") from error
+            raise Unreachable(f"{method} {path}: {reason_of(error)}") from error
 
     async def _open(
         self,
@@ -226,7 +227,7 @@ async def send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandl
     try:
         return await handler(request)
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise Unreachable(f"{request.method} {request.url.path}: {_reason(error)}") from error
+        raise Unreachable(f"{request.method} {request.url.path}: {reason_of(error)}") from error
 
 
 def path_of(resource: Resource, namespace: str, name: str | None = None, subresource: str = "") -> str:
@@ -286,8 +287,33 @@ async def _refusal(response: aiohttp.ClientResponse) -> ApiError:
         return status.refusal(response.status, bytes(body[:REFUSAL_LIMIT]), response.headers.get("Retry-After"))
 
 
-def _reason(error: Exception) -> str:
-    """Say what kept the answer from coming."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return f"{type(error).__name__}: {error}"
+def reason_of(error: Exception) -> str:
+    """Say what kept an answer from coming. aiohttp's own text speaks of its settings, asyncio's of its calls."""
+    match error:
+        case TimeoutError():
+            return "no answer in time"
+        case aiohttp.ClientConnectorCertificateError():
+            cause = error.certificate_error
+            why = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else "it is another's"
+            mend = "certificate-authority in the kubeconfig must name its issuer"
+            return f"the certificate of {error.host}:{error.port} is not trusted ({why}); {mend}"
+        case aiohttp.ClientConnectorSSLError():
+            return f"no TLS connection to {error.host}:{error.port}: it may speak plain HTTP there"
+        case aiohttp.ClientConnectorError():
+            return f"no connection to {error.host}:{error.port} ({_of_system(error)})"
+        case aiohttp.ServerDisconnectedError():
+            return "the connection was closed before the answer"
+        case aiohttp.ClientPayloadError():
+            return "the answer broke off"
+        case OSError():
+            return f"the connection broke ({_of_system(error)})"
+        case _:
+            return f"it cannot be asked over HTTP ({type(error).__name__})"
+
+
+def _of_system(error: OSError) -> str:
+    # A name that is not known has no errno of the system; several addresses that were tried have none in common.
+    number = error.errno or 0
+    return (
+        os.strerror(number) if number > 0 else (error.strerror if number else None) or "none of its addresses answers"
+    )

@@ -17,6 +17,7 @@ from simulation.cluster import Cluster
 from simulation.costs import Costs
 from simulation.counting import Answers
 from simulation.formation import Formation, Plan
+from simulation.kinds import KINDS, WITH_STATUS
 from simulation.lag import LoopLag
 from simulation.meter import Meter
 from simulation.schema import load
@@ -24,17 +25,6 @@ from simulation.store import Change, Store
 from simulation.timing import Timing
 
 NAMESPACE = "nvidia-dra-driver-gpu"
-KINDS = (
-    names.COMPUTE_DOMAINS,
-    names.CDCS,
-    names.NODES,
-    names.PODS,
-    names.EVENTS,
-    names.DAEMON_SETS,
-    names.CLAIM_TEMPLATES,
-    names.LEASES,
-)
-WITH_STATUS = {names.COMPUTE_DOMAINS, names.NODES, names.PODS, names.DAEMON_SETS}
 CRDS = Path(__file__).parents[1] / "deploy" / "crds"
 """The CRDs that are installed; a wheel brings them along."""
 

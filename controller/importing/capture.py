@@ -1,4 +1,4 @@
-"""Our own captures: what the reflectors of a controller were told (`controller/capturing.py`).
+"""Our own captures: what the reflectors of a controller were told (`controller/recording/capturing.py`).
 
 Nearly every line is a line of a watch, as our recorder writes it. Of which kind its object is stands at its beginning,
 so it is decoded in one pass, fields and all. What that does not fit (a bookmark, an error, a line that another program
@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from controller.capturing import FORM, AnyLine, Began, Completed, Header, Milliseconds, Missed, Page, Watched
 from controller.importing.told import RESOURCES, UNDECODABLE, Marked, NotUnderstood, Objects, ObjectTold, Told
+from controller.recording.capturing import FORM, AnyLine, Began, Completed, Header, Milliseconds, Missed, Page, Watched
 from kube import reflector
 from kube.client import Resource, Selector
 from kube.envelopes import WatchEvent

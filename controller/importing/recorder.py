@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from controller import observations
 from controller.importing.told import Answered, Lost, Marked, ObjectTold, Removed, Told, WantedRow
-from controller.normaliser import Keyed, Normaliser
-from controller.observations import Seen
-from controller.routing import domain_of
+from controller.observing import observations
+from controller.observing.normaliser import Keyed, Normaliser
+from controller.observing.observations import Seen
+from controller.observing.routing import domain_of
 from eventlog import codec
 from eventlog.event import Provenance
 from eventlog.event import Told as ToldEvent

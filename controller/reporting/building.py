@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from controller.auditing import Audit
+from controller.history.auditing import Audit
 from controller.reporting.model import (
     CliqueView,
     Data,

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from controller import moments
-from controller.audit_report import short
+from controller.history.audit_report import short
 from controller.reporting.model import Page
 
 SWAPS_MAX = 6

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from controller import auditing
+from controller.history import auditing
 from controller.reporting import building
 from controller.reporting.model import Page
 from controller.reporting.records import RecordView, view

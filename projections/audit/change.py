@@ -1,11 +1,11 @@
 """A step of the audit: one record, and what it made of its aggregate and of the rows of a clique."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from eventlog.event import Told
-from eventlog.events import AnyEvent, CdcGone, CdcSeen, DomainGone, Row
+from eventlog.events import AnyEvent, CdcGone, CdcSeen, DomainGone, NodeGone, NodeSeen, Row, WatchGap, WriteAnswered
 from eventlog.record import Position
 from projections.clique import CliqueState, Membership
 from projections.fold import Aggregate
@@ -69,6 +69,21 @@ def change_of(
     if isinstance(after, CliqueState) and isinstance(event, CdcSeen | CdcGone | DomainGone):
         rows = tuple(_rows(event, before if isinstance(before, CliqueState) else CliqueState(), after))
     return Change(position, time_ms, key, event, before, after, rows)
+
+
+def nodes_of(event: AnyEvent) -> Iterable[str]:
+    """Give the names of the nodes that the event speaks of; an empty one is of none."""
+    match event:
+        case NodeSeen() | NodeGone():
+            return (event.name,)
+        case CdcSeen():
+            return (*(row.node for row in event.rows), *event.waiting)
+        case WatchGap():
+            return ()
+        case WriteAnswered():
+            return (event.node,)
+        case _:
+            return (getattr(event, "node", ""),)
 
 
 def _rows(event: CdcSeen | CdcGone | DomainGone, before: CliqueState, after: CliqueState) -> Iterator[RowChange]:

@@ -2,8 +2,10 @@
 
 Problem: after a watch gap a complete list shows rows as they are then; when they came, and whether they were out in
 between, nobody saw. Invariant: what rows alone say across a gap is inferred. What a decision gave is not: the log holds
-the decision, whatever the watch missed. A history of versions with their counts needs none of this: there a missing
-version shows by itself (`controller.importing.recorder`); but a capture has such marks, too, and they are heeded.
+the decision, whatever the watch missed. Each complete list after the first one stands behind a gap, also where nobody
+was there to mark it: the controller was started anew, another one took over, a second recording began, or the list
+was asked for because of a doubt, when a watch had ended. A history of versions with their counts needs none of this:
+there a missing version shows by itself (`controller.importing.recorder`); but a capture has such marks, too.
 """
 
 from collections.abc import Iterable
@@ -11,7 +13,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from eventlog.events import RelistCompleted, WatchGap
+from eventlog.events import RelistBegan, RelistCompleted, WatchGap
 from projections.audit.change import Change
 from projections.audit.holdings import Holding
 
@@ -29,16 +31,20 @@ class Gaps:
         """Know of no gap."""
         self._gaps: list[tuple[float, float]] = []
         self._since: int | None = None
+        self._is_complete = False
 
     def take(self, change: Change) -> None:
         """See whether a gap began or a list has ended it."""
         if change.key != KEY:
             return
-        if isinstance(change.event, WatchGap) and self._since is None:
+        begins = isinstance(change.event, WatchGap) or (self._is_complete and isinstance(change.event, RelistBegan))
+        if begins and self._since is None:
             self._since = change.time_ms
-        elif isinstance(change.event, RelistCompleted) and self._since is not None:
-            self._gaps.append((self._since, change.time_ms))
-            self._since = None
+        elif isinstance(change.event, RelistCompleted):
+            self._is_complete = True
+            if self._since is not None:
+                self._gaps.append((self._since, change.time_ms))
+                self._since = None
 
     def marked(self, holdings: Iterable[Holding]) -> list[Holding]:
         """Give the holdings with what the gaps leave uncertain of them."""

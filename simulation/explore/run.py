@@ -14,9 +14,9 @@ import structlog
 
 from controller.app import Controller
 from controller.config import RunConfig
-from controller.consumer import ConsumerConfig
+from controller.engines.consumer import ConsumerConfig
 from controller.lease import LeadershipLost, LeaseConfig
-from controller.manifests import DaemonDeployment
+from controller.writing.manifests import DaemonDeployment
 from eventlog.memory import MemoryLog, MemorySnapshots
 from projections.settings import Settings
 from simulation.api import Api
@@ -38,6 +38,7 @@ from simulation.explore.judgement import Seen, judge
 from simulation.explore.loop import LoopClock, VirtualLoop
 from simulation.explore.process import Process
 from simulation.explore.trace import Trace, follow
+from simulation.kinds import KINDS, WITH_STATUS
 from simulation.negotiating_daemon import DaemonSettings
 from simulation.negotiation import Negotiation
 from simulation.store import Store
@@ -163,12 +164,7 @@ class _Run:
         self._clock = clock = LoopClock(loop, START_MS)
         self._latency = Latency(self._stream("schedule"))
         identities = self._stream("identities")
-        store = Store(
-            scenario.KINDS,
-            scenario.WITH_STATUS,
-            clock,
-            lambda: str(uuid.UUID(int=identities.getrandbits(128), version=4)),
-        )
+        store = Store(KINDS, WITH_STATUS, clock, lambda: str(uuid.UUID(int=identities.getrandbits(128), version=4)))
         follow(trace, store)
         self._store = store
         self._api = Api(store)

@@ -14,7 +14,7 @@ from kube import names
 from kube.client import Selector
 from simulation.cluster import Cluster
 from simulation.explore.episodes import Action, draw_episodes
-from simulation.explore.faults import KINDS as KINDS_OF_FAULTS
+from simulation.explore.faults import KINDS
 from simulation.explore.trace import Trace
 from simulation.patches import Json, merge_patch
 from simulation.store import Object, Refused, Store
@@ -23,17 +23,6 @@ FABRIC = "7b0a3c52-5d3e-4f0c-9c1e-3f1f6f5b2a11"
 JOBS = "jobs"
 NO_FABRIC = -1
 """The clique number of a machine that has no clique."""
-KINDS = (
-    names.COMPUTE_DOMAINS,
-    names.CDCS,
-    names.NODES,
-    names.PODS,
-    names.EVENTS,
-    names.DAEMON_SETS,
-    names.CLAIM_TEMPLATES,
-    names.LEASES,
-)
-WITH_STATUS = frozenset({names.COMPUTE_DOMAINS, names.NODES, names.PODS, names.DAEMON_SETS})
 
 ACTIONS = (
     "join",
@@ -62,7 +51,7 @@ SHAPES = (
     "shape: with Leases",
     "shape: upstream's daemons",
 )
-TAKING_PART = (*(f"workload: {kind}" for kind in ACTIONS if kind not in KINDS_OF_FAULTS), *SHAPES)
+TAKING_PART = (*(f"workload: {kind}" for kind in ACTIONS if kind not in KINDS), *SHAPES)
 """What takes part in runs beside faults, counted with them."""
 DESTROYING = ("foreign: remove row", "foreign: delete CDC")
 """What takes from upstream's daemons the only account of their indices: those that live then choose anew, others while

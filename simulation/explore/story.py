@@ -5,6 +5,7 @@ is broken. Streams of random numbers are separate, so what stays mostly stays as
 """
 
 import shlex
+import sys
 from collections.abc import Iterator
 
 from simulation.explore.faults import KINDS
@@ -47,7 +48,7 @@ def _without_faults(verdict: Verdict, options: Options) -> Iterator[Options]:
 
 def command(seed: int, options: Options) -> str:
     """Give the command that repeats a run."""
-    words = ["python", "-m", "simulation.explore", "--seeds", f"{seed}..{seed}"]
+    words = [sys.executable, "-m", "simulation.explore", "--seeds", f"{seed}..{seed}"]
     for kind in sorted(options.without):
         words += ["--without", kind]
     if options.actions is not None:

@@ -11,8 +11,8 @@ from bench import pace, scale, strategies
 from bench.chart import Series, draw
 from bench.real import SimulationFailed, simulate
 from bench.virtual import Formed, form_virtually
-from controller.pacing import Pace
-from controller.sides import STRATEGIES
+from controller.simulating.sides import STRATEGIES
+from controller.writing.pacing import Pace
 from simulation.capacity import Limits
 from simulation.formation import Plan
 from simulation.timing import Timing

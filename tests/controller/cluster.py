@@ -8,8 +8,8 @@ import random
 from collections import deque
 from collections.abc import Iterable
 
-from controller import observations, seeding
-from controller.normaliser import Keyed, Normaliser
+from controller.observing import observations, seeding
+from controller.observing.normaliser import Keyed, Normaliser
 from kube import names, objects, reflector
 from kube.client import Resource, Selector
 from projections.fold import Aggregate, apply

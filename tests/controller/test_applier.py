@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import structlog
 
-from controller.applier import Applier
-from controller.coalescer import Coalescer, Depth, Limits
 from controller.metrics import Metrics
-from controller.pacing import Pace
-from controller.requests import Renderer
+from controller.writing.applier import Applier
+from controller.writing.coalescer import Coalescer, Depth, Limits
+from controller.writing.pacing import Pace
+from controller.writing.requests import Renderer
 from eventlog.events import Condition, Row
 from kube import client as kube
 from projections.effects import (

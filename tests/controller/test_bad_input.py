@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller import run_command
-from controller.cli import main
+from controller.commands import run as run_command
+from controller.commands.cli import main
+from controller.commands.run import run
 from controller.exits import API, CONFIGURATION, LOG
-from controller.run_command import run
 from eventlog.sqlite import SqliteLog
 from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, NODES, PODS
 from simulation.apiserver import application
@@ -116,6 +116,24 @@ async def test_a_kubernetes_without_claim_templates_is_too_old(log: Path, tmp_pa
     async with served(application(api_of(kinds))) as server:
         said = await refused_run(log, write_kubeconfig(tmp_path / "kubeconfig", server), code=API)
     assert "resourceclaimtemplates.resource.k8s.io v1; it takes Kubernetes 1.34 or newer" in said
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("there.jsonl", "is there already; name another file, or a folder"),
+        ("there.jsonl/capture", "cannot be written (Not a directory); name another place"),
+        ("absent/capture.jsonl", "cannot be written (No such file or directory); name another place"),
+    ],
+)
+async def test_a_capture_that_cannot_be_written_is_refused_before_the_api_server_is_asked(
+    nowhere: Path, tmp_path: Path, output: str, said: str
+) -> None:
+    (tmp_path / "there.jsonl").touch()
+    before = names(tmp_path)
+    told = await answer("record", "-o", tmp_path / output, "--kubeconfig", nowhere, code=LOG)
+    assert told == f"{tmp_path / output} {said}"
+    assert names(tmp_path) == before
 
 
 # --- the address to listen on ---

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from controller import exits
-from controller.capture_files import CaptureFiles, Rotation
-from controller.capturing import Completed, Watched
 from controller.exits import Failure
+from controller.recording.capture_files import CaptureFiles, Rotation
+from controller.recording.capturing import Completed, Watched
 from tests.kube.scripted import ScriptedClock
 from tests.mounts import mounted
 
@@ -106,10 +106,10 @@ PROGRAM = """
 import resource
 import sys
 from pathlib import Path
-from controller.capture_files import CaptureFiles, Rotation
+from controller.recording.capture_files import CaptureFiles, Rotation
 from controller.exits import Failure
 from kube.clock import SystemClock
-from controller.capturing import Completed
+from controller.recording.capturing import Completed
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 made = CaptureFiles(Path(sys.argv[1]), Rotation(int(sys.argv[2]), 1e9, 0.0), SystemClock(), "1")
 try:

@@ -1,6 +1,6 @@
 """Where a node belongs when its label and its daemon disagree: the daemon has its word from the driver."""
 
-from controller.normaliser import Keyed, Normaliser
+from controller.observing.normaliser import Keyed, Normaliser
 from eventlog.events import DaemonPodSeen, NodeGone, NodeSeen
 
 LABEL, FABRIC = "fabric.9", "fabric.1"

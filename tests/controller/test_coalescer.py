@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from controller.coalescer import Coalescer, Depth, Limits
-from controller.pacing import Pace
-from controller.work import Applied, Conflict, Failed, Gone, Refresh, Refreshed, Refused, Throttled, Work, Write
+from controller.writing.coalescer import Coalescer, Depth, Limits
+from controller.writing.pacing import Pace
+from controller.writing.work import Applied, Conflict, Failed, Gone, Refresh, Refreshed, Refused, Throttled, Work, Write
 from eventlog.events import Row
 from projections.effects import AnyEffect, DeleteObject, PostEvent, SetFinalizers, Target, WriteCdc
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from controller.cli import main
+from controller.commands.cli import main
 
 
 def complete(words: list[str]) -> list[str]:

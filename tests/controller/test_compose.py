@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.cli import main
-from controller.run_command import config_from
+from controller.commands.cli import main
+from controller.commands.run import config_from
 from eventlog.kafka import parse
 from tests.integration.broker.runtime import IMAGE as BROKER_IMAGE
 

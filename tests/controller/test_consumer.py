@@ -10,7 +10,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from controller.appender import Appender
-from controller.consumer import ConsumerConfig, PartitionConsumer
+from controller.engines.consumer import ConsumerConfig, PartitionConsumer
 from eventlog import codec
 from eventlog.codec import NewerSchema
 from eventlog.events import AnyEvent, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen

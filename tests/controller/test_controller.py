@@ -17,8 +17,8 @@ from controller.app import Controller
 from controller.config import RunConfig
 from controller.exits import CONFIGURATION, Failure, explain
 from controller.lease import LeaseConfig
-from controller.manifests import DaemonDeployment
-from controller.pacing import Pace
+from controller.writing.manifests import DaemonDeployment
+from controller.writing.pacing import Pace
 from eventlog import codec
 from eventlog.codec import NewerSchema
 from eventlog.events import (

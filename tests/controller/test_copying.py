@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from controller import copy_command, exits, places
-from controller.cli import main
+from controller import exits, places
+from controller.commands import copy as copy_command
+from controller.commands.cli import main
 from controller.copying import LIMIT, Copied, copy
 from eventlog import codec
 from eventlog.events import NodeSeen, RelistBegan

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.cli import main
+from controller.commands.cli import main
 
 MANIFEST = Path(__file__).parents[2] / "deploy" / "controller.yaml"
 

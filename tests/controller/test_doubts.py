@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from controller.doubts import settle_doubts
+from controller.observing.doubts import settle_doubts
 from simulation.explore.loop import LoopClock, VirtualLoop
 
 if TYPE_CHECKING:

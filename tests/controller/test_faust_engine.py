@@ -10,10 +10,10 @@ import structlog
 from structlog.testing import capture_logs
 
 from controller.appender import Appender
-from controller.consumer import ConsumerConfig, PartitionConsumer, Source
-from controller.faust_engine import FaustEngine, view_keys
+from controller.engines.consumer import ConsumerConfig, PartitionConsumer, Source
+from controller.engines.faust import FaustEngine, view_keys
+from controller.engines.stall import Patience, Stalled
 from controller.metrics import Metrics
-from controller.stall import Patience, Stalled
 from eventlog import codec
 from eventlog.events import (
     AnyEvent,

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.feed import FAR_BEHIND, LANE_MAX, Feed
+from controller.engines.feed import FAR_BEHIND, LANE_MAX, Feed
 from eventlog.codec import entry
 from eventlog.events import RelistBegan
 from eventlog.memory import MemoryLog

@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from controller.coalescer import Depth
 from controller.http import ANSWER_MAX, StatusServer, Unanswered, ask
 from controller.metrics import Metrics
+from controller.writing.coalescer import Depth
 
 
 class State:
@@ -129,5 +129,7 @@ async def test_an_answer_without_an_end_is_not_read_to_it(state: State) -> None:
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:1", "no address", "ftp://127.0.0.1:1", "http://[::1", ""])
 async def test_a_controller_that_is_not_there_is_told_in_a_sentence(base: str) -> None:
-    with pytest.raises(Unanswered):
+    with pytest.raises(Unanswered) as caught:
         await ask(base, "n")
+    assert "ssl:" not in str(caught.value)
+    assert str(caught.value).endswith("; check that it runs")

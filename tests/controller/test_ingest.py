@@ -10,8 +10,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from controller.appender import Appender
-from controller.ingest import GATHER_S, Ingest
-from controller.normaliser import Normaliser
+from controller.observing.ingest import GATHER_S, Ingest
+from controller.observing.normaliser import Normaliser
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcSeen, ClaimTemplateGone, ClaimTemplateSeen, DomainSeen
 from eventlog.log import LogUnavailable

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controller import exits
-from controller.cli import main
+from controller.commands.cli import main
+from controller.history.live_why import LiveWhy
 from controller.http import StatusServer, Unanswered
-from controller.live_why import LiveWhy
 from controller.metrics import Metrics
 from eventlog import codec
 from eventlog.memory import MemoryLog

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from kubernetes_asyncio.client import ApiClient
 
-from controller.manifests import DaemonDeployment, daemon_claim_template, daemon_set, workload_claim_template
+from controller.writing.manifests import DaemonDeployment, daemon_claim_template, daemon_set, workload_claim_template
 from kube import names
 from projections.owned import child_name
 from projections.settings import Settings

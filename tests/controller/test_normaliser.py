@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.normaliser import Keyed
+from controller.observing.normaliser import Keyed
 from eventlog.events import (
     CdcGone,
     CdcSeen,

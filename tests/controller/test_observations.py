@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller import observations
+from controller.observing import observations
 from eventlog.events import CdcSeen, DaemonSetSeen, DomainSeen
 from kube import names, objects
 from tests.controller import cluster as make

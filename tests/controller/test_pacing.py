@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from controller.pacing import History, Pace, earliest, wanted, written
+from controller.writing.pacing import History, Pace, earliest, wanted, written
 from eventlog.events import Row
 from projections.effects import SetFinalizers, Target, WriteCdc, WriteStatus
 

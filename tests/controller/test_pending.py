@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.coalescer import Limits
-from controller.work import Applied, Failed, Throttled
+from controller.writing.coalescer import Limits
+from controller.writing.work import Applied, Failed, Throttled
 from projections.audit.situation import Delay
 from tests.controller.test_coalescer import Bench, cdc, target
 

@@ -10,7 +10,7 @@ from eventlog.log import LogUnreadable
 
 LOADS = """
 import sys
-from controller.cli import COMMANDS, main
+from controller.commands.cli import COMMANDS, main
 for name in sys.argv[2:] or COMMANDS:
     main.get_command(None, name)
 sys.exit(sys.argv[1] in sys.modules)

@@ -11,11 +11,11 @@ import pytest
 import structlog
 
 from controller import exits
-from controller.capture_files import CaptureFiles, Rotation
-from controller.capturing import AnyLine
 from controller.config import watched
 from controller.exits import Failure, explain
-from controller.recording import PIECE_MAX, Recording, _pieces
+from controller.recording.capture_files import CaptureFiles, Rotation
+from controller.recording.capturing import AnyLine
+from controller.recording.recorder import PIECE_MAX, Recording, _pieces
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcGone, CdcSeen, RelistBegan, RelistCompleted, WatchGap
 from eventlog.memory import MemoryLog

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from controller.replaying import Replay, replay
+from controller.history.replaying import Replay, replay
 from eventlog import codec
 from eventlog.events import NodeSeen
 from eventlog.memory import MemoryLog, MemorySnapshots

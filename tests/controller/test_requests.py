@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.requests import Renderer, Request
+from controller.writing.requests import Renderer, Request
 from eventlog.events import Condition, DomainNode, Row
 from kube.names import CDCS, CLAIM_TEMPLATES, COMPUTE_DOMAINS, DAEMON_SETS, EVENTS, NODES
 from projections.effects import (

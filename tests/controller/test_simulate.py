@@ -13,13 +13,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from controller import simulate_command
-from controller.child import Usage
-from controller.cli import main
+from controller.commands import simulate as simulate_command
+from controller.commands.cli import main
+from controller.commands.verify import verify
 from controller.exits import CONFIGURATION, FOUND, LOG
-from controller.replaying import Replay
-from controller.simulating import Job, Outcome, Show
-from controller.verify_command import verify
+from controller.history.replaying import Replay
+from controller.simulating.child import Usage
+from controller.simulating.run import Job, Outcome, Show
 from kube.clock import SystemClock
 from simulation.capacity import Limits
 from simulation.timing import Timing
@@ -259,6 +259,7 @@ async def test_a_log_that_cannot_be_made_is_refused_before_anything_runs(tmp_pat
         ("--clique-size", "0", "a clique of GB200 or GB300 has 1 to 18 nodes"),
         ("--window", "-1", "-1.0 is not in the range"),
         ("--window", "nan", "is not a number of seconds"),
+        ("--window", "1e30", "1e+30 is not in the range 0<=x<=86400"),
         ("--seed", "x", "not a valid integer"),
     ],
 )

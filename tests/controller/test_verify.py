@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from controller import exits, verify
-from controller.cli import main
+from controller import exits
+from controller.commands.cli import main
+from controller.history import verify
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcSeen, DaemonSetSeen, DomainSeen, IndexAssigned, NodeSeen
 from eventlog.partitioner import partition_for
@@ -348,3 +349,10 @@ def test_places_in_an_earlier_log_and_texts_that_are_none_are_no_writes_that_wen
     ]
     write(path, *(cdc(50 + number, position) for number, position in enumerate(positions)))
     assert run(path).exit_code == 0
+
+
+def test_the_json_form_has_the_fields_that_are_documented(tmp_path: Path) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    fields = json.loads(run(write(tmp_path / "log"), "--json").output)
+    for field in (*fields, *verify.Violation.__struct_fields__):
+        assert f"`{field}`" in document, field

@@ -1,8 +1,10 @@
 """A kind that cannot be watched for a while shows in the controller's readiness, and no longer than that."""
 
+import random
+
 import structlog
 
-from controller.views import Views
+from controller.observing.views import Views
 from kube.client import Forbidden, Selector
 from kube.names import NODES, PODS
 from simulation.clock import VirtualClock
@@ -19,7 +21,7 @@ async def pass_time(clock: VirtualClock, views: Views, selector: Selector, secon
 
 async def test_a_kind_that_fails_for_more_than_a_minute_is_out_of_view_until_it_is_seen_again() -> None:
     clock = VirtualClock(0)
-    views = Views(clock, structlog.get_logger())
+    views = Views(clock, random.Random(1), structlog.get_logger())
     views.failed(Selector(PODS), "not allowed", ERROR, 10.0)
     await pass_time(clock, views, Selector(PODS), 50, 10)
     assert views.trouble() is None
@@ -33,7 +35,7 @@ async def test_a_kind_that_fails_for_more_than_a_minute_is_out_of_view_until_it_
 
 async def test_failures_that_ended_without_news_do_not_count_for_ever() -> None:
     clock = VirtualClock(0)
-    views = Views(clock, structlog.get_logger())
+    views = Views(clock, random.Random(1), structlog.get_logger())
     await pass_time(clock, views, Selector(PODS), 100, 10)
     assert views.trouble() is not None
     await clock.advance(61.0)

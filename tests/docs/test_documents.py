@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from controller.cli import main
+from controller.commands.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from controller.findings_document import renewed
+from controller.history.findings_document import renewed
 from projections.audit import findings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "findings.md"

@@ -26,17 +26,18 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from controller.audit_report import as_csv, document, show
-from controller.auditing import audit
+from controller.commands.replay import rules_of
+from controller.history.audit_report import as_csv, document, show
+from controller.history.auditing import audit
+from controller.history.rerunning import rerun
+from controller.history.timeline import Until
 from controller.importing.inputs import InputError
 from controller.importing.reading import UnfitInput
-from controller.replay_command import rules_of
-from controller.rerunning import rerun
-from controller.timeline import Until
 from eventlog.memory import MemoryLog
 from tests.history.histories import Complaints, audit_log, import_into, lines, watches
 from tests.history.rebuilt import REBUILT, text_of
 
+NOW_MS = 1_800_000_000_000
 MEMORY = 2 << 30
 SECONDS = 60
 HOSTILE: tuple[Any, ...] = (
@@ -186,9 +187,9 @@ async def tried(path: Path) -> str:
     except (UnfitInput, InputError) as error:
         return str(error)
     found = await audit(log)
-    document(found)
-    as_csv(found)
-    show(found, Console(file=io.StringIO(), width=80))
+    document(found, NOW_MS)
+    as_csv(found, NOW_MS)
+    show(found, NOW_MS, Console(file=io.StringIO(), width=80))
     await rerun(log, rules_of("driver", ()), Until(), speed=None, show=[].append)
     return ""
 

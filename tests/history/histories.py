@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.auditing import Audit, audit
+from controller.history.auditing import Audit, audit
 from controller.importing import importer, inputs, reading
 from controller.importing.merging import SKEW_MS
 from eventlog.log import EventLog

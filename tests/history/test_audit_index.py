@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from controller import audit_index
-from controller.auditing import Audit, audit
+from controller.history import audit_index
+from controller.history.auditing import Audit, audit
 from eventlog import codec
 from eventlog.events import WatchGap
 from tests.history.histories import audit_log, imported

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.capturing import Watched, encode
+from controller.recording.capturing import Watched, encode
 from controller.importing.capture import Capture
 from controller.importing.told import NotUnderstood, Objects, ObjectTold, Told
 from kube.names import DOMAIN_LABEL

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from controller.auditing import Audit, audit
+from controller.history.auditing import Audit, audit
 from eventlog import codec
 from eventlog.event import Provenance
 from eventlog.events import (
@@ -24,6 +24,7 @@ from eventlog.events import (
     IndexReleased,
     NodeGone,
     NodeSeen,
+    RelistBegan,
     RelistCompleted,
     Row,
     WatchGap,
@@ -267,6 +268,29 @@ async def test_what_a_decision_gave_and_what_was_seen_after_the_list_is_not() ->
     assert [one.inferred for one in (await examined(given)).holdings] == [()]
     later = (await examined([*gap(), cdc(9, A0)])).holdings
     assert [one.inferred for one in later] == [()]
+
+
+def listing(cause: str) -> list[Step]:
+    """Give the marks of a complete list."""
+    key, resource = "watch/computedomaincliques", "computedomaincliques"
+    return [(key, RelistBegan(resource, cause)), (key, RelistCompleted(resource, 9, 1))]
+
+
+async def test_nobody_watched_before_the_list_of_a_controller_that_was_started_anew() -> None:
+    first, last = listing("start"), listing("start")
+    rows = [first[0], cdc(1, A0, B1), first[1], last[0], cdc(5, A0, Row("c", "3", 2)), last[1]]
+    (a, b, c) = (await examined(rows)).holdings
+    assert a.inferred == ("across: the watch had a gap while it lasted",)
+    assert [reason.partition(":")[0] for reason in b.inferred] == ["across", "its end"]
+    assert c.inferred == ("its begin: it was first seen in a list after a gap of the watch",)
+    given: list[Step] = [*first, *JOINED, IndexAssigned("d", "a", 0, 18), *last, cdc(9, Row("a", "", 0))]
+    assert [one.inferred for one in (await examined(given)).holdings] == [()]
+
+
+async def test_a_first_list_that_had_to_be_begun_again_is_no_gap() -> None:
+    began, completed = listing("start")
+    (one,) = (await examined([began, began, cdc(1, A0), completed])).holdings
+    assert one.inferred == ()
 
 
 async def test_a_gap_that_no_list_has_ended_goes_on() -> None:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controller import exits
-from controller.cli import main
+from controller.commands.cli import main
 from tests.history.histories import audit_log, lines, watches
 
 CHURN = "peer-churn-54"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.replay_command import rules_of
-from controller.rerunning import rerun
-from controller.timeline import Until
+from controller.commands.replay import rules_of
+from controller.history.rerunning import rerun
+from controller.history.timeline import Until
 from tests.history.histories import audited, imported
 from tests.history.rebuilt import INCIDENTS, REBUILT, text_of
 from tests.history.walkthroughs import STEP, executed

@@ -7,12 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.replay_command import rules_of
-from controller.rerunning import Outcome, Rules, rerun
-from controller.timeline import Until, in_time_order
+from controller.commands.replay import rules_of
+from controller.history.replay_report import timeline_line
+from controller.history.rerun import Decided
+from controller.history.rerunning import Outcome, Rules, rerun
+from controller.history.timeline import Until, in_time_order
+from controller.writing.pacing import Pace
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcSeen, DaemonPodGone, DaemonPodSeen, DomainSeen, IndexAssigned, NodeSeen, Row
 from eventlog.memory import MemoryLog
+from eventlog.record import Position
 from tests.history.histories import NAMES, audit_log, imported, truth, watches
 from tests.history.test_import_command import CHURN, cliquelog
 
@@ -184,6 +188,37 @@ def test_a_wrong_command_line_is_refused(log: str, options: tuple[str, ...]) -> 
     assert "Error: " in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--until", "99/120"), "--until 99/120: the log has partitions 0 to 23; name one of them"),
+        (("--until", "2020-01-01"), "is before the log begins"),
+        (("--set", "growth=0"), "'growth=0' sets nothing: give a number from 1 to 1000"),
+        (("--set", "spread=5"), "'spread=5' sets nothing: give a number from 0 to 1"),
+        (("--set", "spread=nan"), "'spread=nan' sets nothing: give a number from 0 to 1"),
+        (("--set", "capacity=2.5"), "'capacity=2.5' sets nothing: give a whole number from 1 to 1000"),
+        (("--set", "quiet_s=1", "--set", "quiet_s=2"), "--set gives quiet_s twice"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_mend(log: str, options: tuple[str, ...], said: str) -> None:
+    done = cliquelog("replay", log, *options)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_help_and_document_name_every_setting() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    told = cliquelog("replay", "--help").stdout
+    for name in ("capacity", *Pace.__struct_fields__):
+        assert f"`{name}`" in document, name
+        assert f"`{name}`" in told, name
+
+
 def test_the_rules_are_the_controllers_own_unless_they_are_set() -> None:
     assert rules_of("default", ()) == rules_of("default", ("capacity=18",))
     assert isinstance(rules_of("default", ("max_wait_s=5",)), Rules)
+
+
+def test_a_name_that_a_terminal_would_obey_is_not_in_the_timeline() -> None:
+    act = Decided(1000, Position(0, 1), C, IndexAssigned("d", "n\u001b[2Jx", 3, 18))
+    assert timeline_line(act, 0).endswith("c1.0  node n\N{REPLACEMENT CHARACTER}[2Jx gets index 3")

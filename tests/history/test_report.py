@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plotly.offline import get_plotlyjs
 
 from controller import exits
-from controller.auditing import Audit, audit
+from controller.history.auditing import Audit, Known, audit
 from controller.reporting.building import CLIQUES_MAX, HOLDINGS_MAX, RECORDS_MAX, page, wanted
 from controller.reporting.page import SWAPS_MAX, headlines
 from controller.reporting.reading import UpToNow, read
@@ -118,7 +118,7 @@ def swapped(count: int) -> tuple[Holding, ...]:
 
 @pytest.mark.parametrize(("count", "told"), [(1, 1), (SWAPS_MAX, SWAPS_MAX), (SWAPS_MAX + 1, SWAPS_MAX)])
 def test_each_exchange_is_told_once_and_of_many_the_first_ones(count: int, told: int) -> None:
-    shown = page("log", Audit(1, 0, 100, {}, swapped(count), ()), Timeline(0, 100), [], 0)
+    shown = page("log", Audit(1, 0, 100, {}, Known(), swapped(count), ()), Timeline(0, 100), [], 0)
     lines = [(one.badge, one.target) for one in headlines(shown)]
 
     assert lines[:told] == [("swap", f"#clique-{number}") for number in range(told)]
@@ -129,9 +129,9 @@ def test_each_exchange_is_told_once_and_of_many_the_first_ones(count: int, told:
 def test_what_grows_with_a_history_is_bounded_and_what_is_left_out_is_counted() -> None:
     many = tuple(held(number, clique=f"c.{number}") for number in range(RECORDS_MAX + 7))
     one_clique = tuple(held(number) for number in range(HOLDINGS_MAX + 5))
-    positions, left_out = wanted(Audit(1, 0, 1, {}, many, ()))
-    wide = page("log", Audit(1, 0, 1, {}, many, ()), Timeline(0, 1), [], left_out)
-    deep = page("log", Audit(1, 0, 1, {}, one_clique, ()), Timeline(0, 1), [], 0)
+    positions, left_out = wanted(Audit(1, 0, 1, {}, Known(), many, ()))
+    wide = page("log", Audit(1, 0, 1, {}, Known(), many, ()), Timeline(0, 1), [], left_out)
+    deep = page("log", Audit(1, 0, 1, {}, Known(), one_clique, ()), Timeline(0, 1), [], 0)
 
     assert (len(positions), left_out) == (RECORDS_MAX, 7)
     assert (len(wide.data.cliques), wide.cliques_left_out) == (CLIQUES_MAX, len(many) - CLIQUES_MAX)

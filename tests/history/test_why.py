@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller import explaining
+from controller.history import explaining
 from eventlog import codec
 from eventlog.event import Provenance
 from eventlog.events import (

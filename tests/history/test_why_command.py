@@ -87,12 +87,45 @@ def test_a_name_that_a_terminal_would_obey_does_not_reach_it(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [((), "say whom to ask"), (("--log", "LOG", "--at", "yesterday"), "is no time")],
+    [
+        ((), "say whom to ask"),
+        (("--log", "LOG", "--at", "yesterday"), "is no time"),
+        (("--log", "LOG", "--at", "2020-01-01"), "is before the log begins, at 2026-11-29T12:24:"),
+        (("--log", "LOG", "--url", "http://127.0.0.1:1"), "exclude each other"),
+    ],
 )
 def test_a_wrong_command_line_is_refused(log: str, options: tuple[str, ...], sentence: str) -> None:
     done = cliquelog("why", NODE, *(log if one == "LOG" else one for one in options))
     assert done.exit_code == 2
     assert sentence in done.stderr
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "a/", "/a", "a/b/c", "n" * 400])
+def test_what_is_no_name_is_refused(log: str, name: str) -> None:
+    done = cliquelog("why", name, "--log", log)
+    assert done.exit_code == 2
+    assert "is no name: write NODE, POD or NAMESPACE/POD" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8080", "ftp://h:1", "http://", "http://:80", "http://h:99999", "http://[::1", "http://h:1?q"]
+)
+def test_an_address_that_is_none_is_not_taken_for_a_controller_that_is_down(url: str) -> None:
+    done = cliquelog("why", NODE, "--url", url)
+    assert done.exit_code == 2
+    assert "is no address: write http://HOST:PORT" in done.stderr
+
+
+def test_a_name_that_no_cluster_has_is_not_asked_of_a_controller() -> None:
+    done = cliquelog("why", "Node_7", "--url", "http://127.0.0.1:1")
+    assert done.exit_code == 2
+    assert "'Node_7' is no name in a cluster" in done.stderr
+
+
+def test_a_log_of_the_environment_does_not_stand_in_the_way_of_a_url(log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLIQUELOG_LOG", log)
+    assert "--log and --url" not in cliquelog("why", NODE, "--url", "http://127.0.0.1:1").stderr
+    assert cliquelog("why", NODE).exit_code == 0
 
 
 def test_a_log_that_is_not_there_is_told(tmp_path: Path) -> None:

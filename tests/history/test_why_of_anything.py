@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from controller import explaining
-from controller.why_report import Document, document, show
+from controller.history import explaining
+from controller.history.why_report import Document, document, show
 from eventlog import codec
 from eventlog.events import AnyEvent
 from eventlog.log import EventLog

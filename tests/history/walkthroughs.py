@@ -14,7 +14,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from controller.cli import main
+from controller.commands.cli import main
 from tests.history.rebuilt import INCIDENTS
 
 STEP = re.compile(r"```sh\n(?P<commands>.*?)```\n\n```text\n(?P<shown>.*?)```\n", re.DOTALL)

@@ -150,6 +150,6 @@ def allowed(times: list[datetime]) -> int:
     """Give the bound on one clique's writes for a formation that took as long as from the first to the last of them.
 
     Four while the daemons arrive within about a second and get Ready soon after; on a machine so busy that they take
-    longer, one more for each wait at its longest (controller.pacing.Pace.max_wait_s, 2 s).
+    longer, one more for each wait at its longest (controller.writing.pacing.Pace.max_wait_s, 2 s).
     """
     return max(4, 3 + math.ceil((times[-1] - times[0]).total_seconds() / 2.0))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controller import places
-from controller.auditing import audit
+from controller.history.auditing import audit
 from projections.audit.holdings import Holding
 from tests.history.histories import audited
 from tests.integration.api import Api

@@ -4,22 +4,24 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from controller import exits, places
-from controller.auditing import audit
+from controller.history.auditing import audit
+from eventlog.kafka import KafkaPlace
 from eventlog.log import EventLog
 from eventlog.memory import MemoryLog
+from eventlog.record import Entry, Record
 from eventlog.sqlite import SqliteLog
 from projections.audit.holdings import Holding
 from projections.partition import PartitionFold, digest
 from tests.controller.bad_input import answer
 from tests.history.histories import Complaints, import_into
-from tests.integration import manifests
+from tests.integration import manifests, side_by_side
 from tests.integration.api import Api, Object
 from tests.integration.controllers import Controller
 from tests.integration.domains import create_domain, machines, refusals, specs_of
@@ -115,6 +117,14 @@ async def imported(folder: Path, log: EventLog) -> EventLog:
     return log
 
 
+async def entries_of(log: EventLog) -> list[Entry]:
+    """Give what a log of one partition holds."""
+    records: list[Record] = []
+    while len(records) < await log.end_offset(0):
+        records += await log.read(0, len(records), limit=1000, timeout_s=0)
+    return [Entry(one.key, one.timestamp_ms, one.headers, one.value) for one in records]
+
+
 async def digest_of(log: EventLog) -> str:
     folds = []
     for partition in range(log.partitions):
@@ -137,7 +147,7 @@ def facts(holdings: tuple[Holding, ...], domain: str) -> list[tuple[object, ...]
 
 
 async def test_a_capture_of_a_formation_gives_the_index_history_of_the_controllers_own_log(
-    rbac_sandbox: Sandbox, tmp_path: Path
+    rbac_sandbox: Sandbox, new_place: Callable[[], KafkaPlace], tmp_path: Path
 ) -> None:
     sandbox, log_at = rbac_sandbox, tmp_path / "log.sqlite"
     nodes = machines(sandbox, SIZES)
@@ -183,6 +193,11 @@ async def test_a_capture_of_a_formation_gives_the_index_history_of_the_controlle
     on_disk = await SqliteLog.open(tmp_path / "imported.sqlite", partitions=5)
     digests.add(await digest_of(await imported(tmp_path / "capture", on_disk)))
     await on_disk.close()
+    entries = await entries_of(await imported(tmp_path / "capture", MemoryLog(partitions=1)))
+    half = len(entries) // 2
+    embedded = await side_by_side.embedded(tmp_path, entries[:half], entries[half:])
+    assert await side_by_side.faust(new_place(), entries[:half], entries[half:]) == embedded
+    digests.add(embedded.folded)
     assert len(digests) == 1
 
     user = f"system:serviceaccount:{sandbox.driver_namespace}:cliquelog-recorder"

@@ -270,13 +270,13 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, object]], None], str]] = {
                 ]
             }
         ),
-        "credentials cannot be used",
+        "is not PEM",
     ),
     "bad base64": (
         lambda content: content.update(
             {"clusters": [{"name": "c", "cluster": {"server": "https://x", "certificate-authority-data": "a"}}]}
         ),
-        "credentials cannot be used",
+        "what is to be base64 is not",
     ),
     "missing certificate": (
         lambda content: content.update(

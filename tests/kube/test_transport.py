@@ -81,7 +81,14 @@ async def test_a_dropped_connection_is_unreachable_and_the_request_was_sent_once
 
 async def test_a_server_that_is_not_there_is_unreachable(unused_tcp_port: int) -> None:
     async with client_of(f"http://127.0.0.1:{unused_tcp_port}", Timeouts()) as client:
-        with pytest.raises(Unreachable, match="GET /api/v1/nodes"):
+        with pytest.raises(Unreachable) as caught:
+            await client.list(NODES)
+    assert str(caught.value) == f"GET /api/v1/nodes: no connection to 127.0.0.1:{unused_tcp_port} (Connection refused)"
+
+
+async def test_a_server_without_tls_is_told_from_one_that_is_not_there(server: ScriptedServer) -> None:
+    async with served(server.application()) as url, client_of(url.replace("http:", "https:"), Timeouts()) as client:
+        with pytest.raises(Unreachable, match=r"no TLS connection to 127\.0\.0\.1:[0-9]+: it may speak plain HTTP"):
             await client.list(NODES)
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.seeding import observed
+from controller.observing.seeding import observed
 from eventlog import codec
 from eventlog.events import AnyEvent
 from eventlog.record import Record

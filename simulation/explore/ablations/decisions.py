@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from controller import app
-from controller.consumer import PartitionConsumer
+from controller.engines.consumer import PartitionConsumer
 from eventlog.events import Decision, IndexReleased, Row
 from eventlog.record import Position
 from projections import desired, index, lifecycle

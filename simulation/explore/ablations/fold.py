@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from controller.catalogue import Catalogue, identity
-from controller.observations import KINDS
+from controller.observing.catalogue import Catalogue, identity
+from controller.observing.observations import KINDS
 from eventlog.events import CdcGone, CdcSeen, DaemonPodGone, DaemonPodSeen, NodeGone, NodeSeen
 from projections import domain, fold, lives, membership
 from projections.amend import with_domain

@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from controller import app, consumer
-from controller.consumer import PartitionConsumer
+from controller import app
+from controller.engines import consumer
+from controller.engines.consumer import PartitionConsumer
 from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable
 from eventlog.partitioner import partition_for
 from eventlog.record import Entry, Position, Record

@@ -6,8 +6,8 @@ its run in the bugbase instead.
 
 from collections.abc import Callable
 
-from controller import consumer
-from controller.normaliser import Normaliser
+from controller.engines import consumer
+from controller.observing.normaliser import Normaliser
 from projections import clique, lives, membership
 from projections.clique import Membership, Pod
 from simulation.explore.ablations.ablation import Ablation, Swap

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
-from controller import observer
-from controller.catalogue import Known
-from controller.normaliser import Keyed, Normaliser
-from controller.observations import Seen
-from controller.routing import domain_of
+from controller.observing import observer, views
+from controller.observing.catalogue import Known
+from controller.observing.normaliser import Keyed, Normaliser
+from controller.observing.observations import Seen
+from controller.observing.routing import domain_of
 from kube.client import KubeError
 from kube.clock import Clock
 from kube.envelopes import ListMeta, ListPage
@@ -92,7 +92,7 @@ ABLATIONS = (
         "complete-relist",
         "a list that breaks off is taken for a complete one",
         "rule 4; A12: live rows are removed",
-        (Swap(observer, "Reflector", lambda _: TakesPartForWhole),),
+        (Swap(views, "Reflector", lambda _: TakesPartForWhole),),
     ),
     Ablation(
         "inferred-deletions",
@@ -104,7 +104,7 @@ ABLATIONS = (
         "gap-relist",
         "a watch whose version is too old goes on from now",
         "rule 12; B1 to B3: what came in between is lost",
-        (Swap(observer, "Reflector", lambda _: GoesOnFromNow),),
+        (Swap(views, "Reflector", lambda _: GoesOnFromNow),),
     ),
     Ablation(
         "silent-watch",

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from controller import app, coalescer
-from controller.coalescer import Coalescer
-from controller.pacing import Pace
-from controller.slot import Slot
+from controller import app
+from controller.writing import coalescer
+from controller.writing.coalescer import Coalescer
+from controller.writing.pacing import Pace
+from controller.writing.slot import Slot
 from kube.client import KubeError, Resource
 from kube.names import CDCS
 from kube.retry import Backoff

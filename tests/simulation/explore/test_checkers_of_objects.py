@@ -22,6 +22,7 @@ from simulation.explore.checkers import cleanup
 from simulation.explore.checkers.facts import FactChecker
 from simulation.explore.checkers.liveness import Changes, missing
 from simulation.explore.checkers.rows import RowChecker
+from simulation.kinds import KINDS, WITH_STATUS
 from simulation.store import Object, Store
 
 CLIQUE = "c.0"
@@ -33,7 +34,7 @@ class World:
 
     def __init__(self) -> None:
         uids = itertools.count(1)
-        self.store = Store(scenario.KINDS, scenario.WITH_STATUS, SystemClock(), lambda: f"uid-{next(uids)}")
+        self.store = Store(KINDS, WITH_STATUS, SystemClock(), lambda: f"uid-{next(uids)}")
         self.found: list[str] = []
         self.theirs = False
         self.rows = RowChecker(self.store, 2, lambda: self.theirs, self.found.append)

@@ -52,7 +52,7 @@ def test_a_search_that_is_right_says_what_it_proves_nothing_of() -> None:
 def test_a_story_is_repeated_by_its_own_command() -> None:
     first = said("--seeds", "1", "--ablate", "snapshot-atomicity")
     assert first.exit_code == 1
-    [command] = re.findall(r"^repeat with: python -m simulation\.explore (.*)$", first.stdout, re.MULTILINE)
+    [command] = re.findall(r"^repeat with: \S+ -m simulation\.explore (.*)$", first.stdout, re.MULTILINE)
     second = said(*shlex.split(command))
     stories = [done.stdout[done.stdout.index("\nseed 1:") :] for done in (first, second)]
     assert stories[0] == stories[1]

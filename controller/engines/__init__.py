@@ -1,0 +1,1 @@
+"""Engines: the consumers of the partitions, in one process or shared by a group of them."""

@@ -1,0 +1,1 @@
+"""History: a log read after the fact: audit, replay, why, verify."""

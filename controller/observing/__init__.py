@@ -1,0 +1,1 @@
+"""Observing: from what the API server tells to records of the log."""

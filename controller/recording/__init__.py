@@ -1,0 +1,1 @@
+"""Recording: what a live cluster tells, captured in files without acting."""

@@ -1,0 +1,1 @@
+"""Simulating: the real controller beside a simulated cluster, measured."""

@@ -1,0 +1,1 @@
+"""Writing: from what the fold wants to few requests."""
