@@ -20,8 +20,8 @@ from eventlog.log import EventLog
 from eventlog.record import Entry, Position
 from projections.fold import WATCH_PREFIX
 
-BATCH = 5000
-"""Records of one append: a commit each."""
+BATCH = 2000
+"""Records of one append: a commit each. What a commit changes then fits in SQLite's cache of pages, 2 MB."""
 HANDING_OVER_S = 0.001
 """What the event loop is given to hand an append to the log's own thread, before the loop makes the next batch."""
 
