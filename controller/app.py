@@ -14,7 +14,7 @@ from typing import NoReturn
 from structlog.typing import FilteringBoundLogger
 
 from controller import places
-from controller.appender import Appender
+from controller.appender import Appender, at_any_time
 from controller.config import GroupConfig, RunConfig
 from controller.engines.consumer import PartitionConsumer, Source
 from controller.engines.embedded import EmbeddedEngine
@@ -75,6 +75,7 @@ class Controller:
             rng=rng,
             logger=logger,
             recheck_s=config.recheck_s,
+            ensure=self._elector.ensure if self._elector is not None else at_any_time,
         )
         self._engine = self._make_engine()
         coalescer = Coalescer(config.pace, config.limits, rng)

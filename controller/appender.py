@@ -5,7 +5,7 @@ place. An append whose outcome is unknown is done again: the fold takes the seco
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -15,6 +15,10 @@ from eventlog import codec
 from eventlog.log import AppendOutcomeUnknown, EventLog, LogUnavailable
 from eventlog.record import Position
 from kube.clock import Clock
+
+
+def at_any_time() -> None:
+    """Raise nothing."""
 
 
 class AppendMetrics(Protocol):
@@ -45,14 +49,20 @@ class Appender:
         self._retry_s = retry_s
         self.trouble: str | None = None
 
-    async def append(self, events: Sequence[tuple[str, msgspec.Struct]]) -> Sequence[Position]:
-        """Append keyed events, and try again while the log is not available; `trouble` says so meanwhile."""
+    async def append(
+        self, events: Sequence[tuple[str, msgspec.Struct]], ensure: Callable[[], None] = at_any_time
+    ) -> Sequence[Position]:
+        """Append keyed events, and try again while the log is not available; `trouble` says so meanwhile.
+
+        `ensure` is called before each attempt, and raises if there may be none.
+        """
         now_ms = self._clock.now_ms()
         entries = [
             codec.entry(key, event, timestamp_ms=now_ms, controller=self._identity)  # type: ignore[arg-type]  # all are events
             for key, event in events
         ]
         while True:
+            ensure()
             try:
                 positions = await self._log.append(entries)
             except (LogUnavailable, AppendOutcomeUnknown) as error:

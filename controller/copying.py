@@ -5,12 +5,12 @@ from the target itself: what stands there must be, record by record, how the sou
 Nothing is appended before all partitions are compared, so a log of something else is left as it is. An append whose
 outcome is unknown ends the copy: sent again, its records could be there twice.
 
-Nobody locks the target meanwhile. So at the end both logs are read from their beginnings and folded, and the heads of
-their hash chains and the digests of their states compared.
+The source is read to its end before there need be a target: one that is refused must not leave an empty log behind.
+That gives the heads of its hash chains and the digests of its states. Nobody locks the target meanwhile, so at the end
+it is read from its beginning and folded, and compared with them.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -24,14 +24,19 @@ from projections.partition import PartitionFold, digest
 LIMIT = 500
 """Records that are held at once, which bounds the memory: an event has a kilobyte, and some have a megabyte."""
 
-PHASES = ("compare", "copy", "verify")
-
 Show = Callable[[str, int, int], None]
 """Is told of the phase, how many of its records are done, and how many there are, or a few less: offsets have gaps."""
 
 
+class Side(msgspec.Struct, frozen=True):
+    """One of the two logs, and its place as the user named it."""
+
+    place: str
+    log: EventLog
+
+
 class PartitionCopy(msgspec.Struct, frozen=True):
-    """A partition of the copy: its records, the head of their hash chain, the digest of the state that they give."""
+    """A partition of one side: its records, the head of their hash chain, the digest of the state that they give."""
 
     partition: int
     records: int
@@ -39,15 +44,22 @@ class PartitionCopy(msgspec.Struct, frozen=True):
     digest: str
 
 
+class Accepted(msgspec.Struct, frozen=True):
+    """What the source is, partition by partition, up to the offsets where it ended when the copy began."""
+
+    ends: tuple[int, ...]
+    partitions: tuple[PartitionCopy, ...]
+
+
 class Copied(msgspec.Struct, frozen=True):
-    """What came of it. `records` are all of the target's, `there_already` those that the copy found there.
+    """What came of it: records that were copied, those that the copy found in the target, and all that it has now.
 
     `differences` are empty if the target is what the source was when the copy began.
     """
 
-    records: int
+    copied: int
     there_already: int
-    seconds: float
+    records: int
     differences: tuple[str, ...]
     partitions: tuple[PartitionCopy, ...]
 
@@ -61,19 +73,30 @@ class _Part(msgspec.Struct):
     records: int
 
 
-async def copy(source: EventLog, target: EventLog, show: Show) -> Copied:
-    """Copy all records that the source has now. Raises LogError, and then the same call goes on from there.
+async def accept(source: Side, show: Show) -> Accepted:
+    """Read and fold all that the source has now. Raises LogError for what cannot be copied.
 
-    LogUnreadable: the logs have other partitions, records of one of them are gone, or the target holds others.
+    LogUnreadable: records are gone, or lie in the wrong partition; NewerSchema.
     """
-    began = time.perf_counter()
-    if target.partitions != source.partitions:
+    ends = [await _end_of_whole(source, partition) for partition in range(source.log.partitions)]
+    told = _Told(show, "check", sum(ends))
+    partitions = [await _folded(source, partition, end, told) for partition, end in enumerate(ends)]
+    return Accepted(tuple(ends), tuple(partitions))
+
+
+async def copy(source: Side, accepted: Accepted, target: Side, show: Show) -> Copied:
+    """Copy all records that were accepted. Raises LogError, and then the same call goes on from there.
+
+    LogUnreadable: the target has other partitions, lacks its first records, or holds others.
+    """
+    count, given = source.log.partitions, target.log.partitions
+    if given != count:
         raise LogUnreadable(
-            f"the log {target.topic} to copy to has {target.partitions} partitions and {source.topic} has "
-            f"{source.partitions}, so that keys would change theirs; give another one, it is made as it must be"
+            f"{target.place} has {given} partitions and {source.place} has {count}, so that keys would change theirs; "
+            "give another one to copy to, it is made as it must be"
         )
-    parts = [await _whole(source, partition) for partition in range(source.partitions)]
-    ends = [(await _whole(target, part.partition)).end for part in parts]
+    parts = [_Part(partition, 0, end, 0) for partition, end in enumerate(accepted.ends)]
+    ends = [await _end_of_whole(target, part.partition) for part in parts]
     told = _Told(show, "compare", sum(ends))
     for part, end in zip(parts, ends, strict=True):
         await _compare(source, target, part, end, told)
@@ -81,15 +104,17 @@ async def copy(source: EventLog, target: EventLog, show: Show) -> Copied:
     told = _Told(show, "copy", sum(part.end - part.offset for part in parts))
     for part in parts:
         await _append_rest(source, target, part, told)
-    told = _Told(show, "verify", sum(part.records for part in parts))
-    copies: list[PartitionCopy] = []
-    differences: list[str] = []
-    for part in parts:
-        copied, different = await _verify(source, target, part, told)
-        copies.append(copied)
-        differences.extend(different)
-    total = sum(one.records for one in copies)
-    return Copied(total, there, time.perf_counter() - began, tuple(differences), tuple(copies))
+    copied = sum(part.records for part in parts) - there
+    ends = [await target.log.end_offset(part.partition) for part in parts]
+    told = _Told(show, "verify", sum(ends))
+    found = [await _folded(target, partition, end, told) for partition, end in enumerate(ends)]
+    differences = [
+        different
+        for original, one in zip(accepted.partitions, found, strict=True)
+        if (different := _difference(original, one)) is not None
+    ]
+    total = sum(one.records for one in found)
+    return Copied(copied, there, total, tuple(differences), tuple(found))
 
 
 class _Told:
@@ -107,33 +132,57 @@ class _Told:
         self._show(self._phase, self._done, self._total)
 
 
-async def _whole(log: EventLog, partition: int) -> _Part:
-    """Begin with a partition. Raises LogUnreadable if its first records are gone: the rest gives another state."""
-    beginning, end = await log.beginning_offset(partition), await log.end_offset(partition)
+async def _end_of_whole(side: Side, partition: int) -> int:
+    """Give a partition's end. Raises LogUnreadable if its first records are gone: the rest gives another state."""
+    beginning, end = await side.log.beginning_offset(partition), await side.log.end_offset(partition)
     if beginning > 0:
         raise LogUnreadable(
-            f"partition {partition} of {log.topic} begins at offset {beginning}: the records before are gone, and "
+            f"partition {partition} of {side.place} begins at offset {beginning}: the records before are gone, and "
             "without them a copy would be another history; bring them back, or take a whole log"
         )
-    return _Part(partition, 0, end, 0)
+    return end
 
 
-async def _compare(source: EventLog, target: EventLog, part: _Part, target_end: int, told: _Told) -> None:
+async def _folded(side: Side, partition: int, end: int, told: _Told) -> PartitionCopy:
+    """Fold a partition up to an offset. Raises LogError for a record that could not be where it is in a copy."""
+    fold, count = PartitionFold(), 0
+    async for records in batches(side.log, partition, 0, end, limit=LIMIT):
+        for record in records:
+            _refuse_misplaced(side, record)
+            try:
+                fold.apply(record)
+            except codec.NewerSchema as error:
+                raise codec.NewerSchema(f"{side.place} cannot be copied or compared: {error}") from error
+        count += len(records)
+        told(len(records))
+    return PartitionCopy(partition, count, fold.head.hex(), digest([fold]))
+
+
+def _refuse_misplaced(side: Side, record: Record) -> None:
+    right = partition_for(record.key, side.log.partitions)
+    if right != record.partition:
+        raise LogUnreadable(
+            f"record {Position(record.partition, record.offset)} of {side.place} is in the wrong partition: its key "
+            f"belongs to {right}; see `cliquelog verify`"
+        )
+
+
+async def _compare(source: Side, target: Side, part: _Part, target_end: int, told: _Told) -> None:
     """Move `part` behind what the target has of the partition already. Raises LogUnreadable if that is not its own."""
-    async for copies in batches(target, part.partition, 0, target_end, limit=LIMIT):
-        originals = await _next(source, part, len(copies))
+    async for copies in batches(target.log, part.partition, 0, target_end, limit=LIMIT):
+        originals = await _next(source.log, part, len(copies))
         for original, copied in zip(originals, copies, strict=False):
             if _entry(original) != _entry(copied):
                 raise _other(source, target, copied, f"{Position(part.partition, original.offset)} is another one")
         if len(originals) < len(copies):
-            raise _other(source, target, copies[len(originals)], "has no such record")
+            raise _other(source, target, copies[len(originals)], "there is no such record")
         told(len(copies))
 
 
-def _other(source: EventLog, target: EventLog, found: Record, told: str) -> LogUnreadable:
+def _other(source: Side, target: Side, found: Record, told: str) -> LogUnreadable:
     place = Position(found.partition, found.offset)
     return LogUnreadable(
-        f"the log {target.topic} holds records that are no copy of {source.topic}: at {place}, where {source.topic} "
+        f"{target.place} holds records that are no copy of {source.place}: at {place}, where in {source.place} "
         f"{told}; it was left as it is, give another one to copy to"
     )
 
@@ -151,12 +200,10 @@ async def _next(source: EventLog, part: _Part, count: int) -> list[Record]:
     return found
 
 
-async def _append_rest(source: EventLog, target: EventLog, part: _Part, told: _Told) -> None:
-    async for records in batches(source, part.partition, part.offset, part.end, limit=LIMIT):
-        for record in records:
-            _refuse_unfit(source, record)
+async def _append_rest(source: Side, target: Side, part: _Part, told: _Told) -> None:
+    async for records in batches(source.log, part.partition, part.offset, part.end, limit=LIMIT):
         try:
-            await target.append([_entry(record) for record in records])
+            await target.log.append([_entry(record) for record in records])
         except (AppendOutcomeUnknown, LogUnavailable) as error:
             raise LogUnavailable(f"the copy has ended midway, the same command goes on from there: {error}") from error
         part.records += len(records)
@@ -164,42 +211,17 @@ async def _append_rest(source: EventLog, target: EventLog, part: _Part, told: _T
         told(len(records))
 
 
-def _refuse_unfit(source: EventLog, record: Record) -> None:
-    """Refuse what could not be checked in the copy, or would not be where it was."""
-    if record.headers.schema_version > codec.SCHEMA_VERSION:
-        codec.decode(record)  # Raises NewerSchema.
-    right = partition_for(record.key, source.partitions)
-    if right != record.partition:
-        raise LogUnreadable(
-            f"record {source.topic} {Position(record.partition, record.offset)} is in the wrong partition: its key "
-            f"belongs to {right}; see `cliquelog verify`"
-        )
-
-
 def _entry(record: Record) -> Entry:
     return Entry(record.key, record.timestamp_ms, record.headers, record.value)
 
 
-async def _verify(source: EventLog, target: EventLog, part: _Part, told: _Told) -> tuple[PartitionCopy, Sequence[str]]:
-    """Fold the partition of both logs, and give that of the target with what it differs in."""
-    its, _ = await _folded(source, part.partition, part.end)
-    fold, records = await _folded(target, part.partition, await target.end_offset(part.partition))
-    told(part.records)
-    copied = PartitionCopy(part.partition, records, fold.head.hex(), digest([fold]))
-    differences = []
-    if records != part.records:
-        differences.append(f"partition {part.partition}: {records} records where {part.records} were copied")
-    elif fold.head != its.head:
-        differences.append(f"partition {part.partition}: another hash chain, so another record or order")
-    elif copied.digest != digest([its]):
-        differences.append(f"partition {part.partition}: another state of equal records")
-    return copied, differences
-
-
-async def _folded(log: EventLog, partition: int, end: int) -> tuple[PartitionFold, int]:
-    fold, count = PartitionFold(), 0
-    async for records in batches(log, partition, 0, end, limit=LIMIT):
-        for record in records:
-            fold.apply(record)
-        count += len(records)
-    return fold, count
+def _difference(original: PartitionCopy, found: PartitionCopy) -> str | None:
+    """Say what a partition of the target differs in; None if it is equal."""
+    where = f"partition {found.partition}"
+    if found.records != original.records:
+        return f"{where}: {found.records} records where {original.records} were copied"
+    if found.head != original.head:
+        return f"{where}: another hash chain, so another record or order"
+    if found.digest != original.digest:
+        return f"{where}: another state of equal records"
+    return None

@@ -49,6 +49,7 @@ CODES = (
     Code(CONFIGURATION, (), "what is printed cannot be written"),
     Code(CONFIGURATION, ("record", "run"), "kubeconfig or credentials cannot be used"),
     Code(CONFIGURATION, ("run",), "it cannot listen on the address"),
+    Code(CONFIGURATION, ("run",), "another process has its --group-instance-id (--engine faust)"),
     Code(CONFIGURATION, ("report",), "the page cannot be written"),
     Code(CONFIGURATION, ("simulate",), "no temporary folder can be written"),
     Code(CONFIGURATION, ("verify",), "the note cannot be read or written"),

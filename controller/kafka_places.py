@@ -7,10 +7,10 @@ which a log in a file need not pay.
 from collections.abc import Callable
 from pathlib import Path
 
-from controller.places import Making, unheard
 from eventlog.kafka import KafkaLog, KafkaSnapshots, parse, topics
 from eventlog.kafka.driver import Cluster
 from eventlog.kafka.settings import read
+from eventlog.kafka.topics import Wanted
 from eventlog.log import EventLog, SnapshotStore
 from eventlog.record import Position
 
@@ -31,14 +31,21 @@ async def open_readonly(
     return log, KafkaSnapshots(log)
 
 
-async def open_or_make(place: str, partitions: int, making: Making) -> EventLog:
+async def open_to_copy(place: str, config: Path | None, foreign: Callable[[Position, str], None]) -> EventLog:
+    """Open a log for reading, with the partitions that it was made with. Raises LogError."""
+    return await KafkaLog.open_as_made(parse(place), read(config), foreign=foreign)
+
+
+async def open_or_make(
+    place: str, config: Path | None, wanted: Wanted, foreign: Callable[[Position, str], None]
+) -> EventLog:
     """Open a log for appending, after its topics are made if they are not there. Raises LogError."""
-    await create(place, making.kafka_config, topics.Wanted(partitions, making.replication, making.min_insync))
-    log, _ = await open_for_writing(place, partitions, making.kafka_config, unheard)
+    await create(place, config, wanted)
+    log, _ = await open_for_writing(place, wanted.partitions, config, foreign)
     return log
 
 
-async def create(place: str, config: Path | None, wanted: topics.Wanted) -> tuple[bool, topics.Report]:
+async def create(place: str, config: Path | None, wanted: Wanted) -> tuple[bool, topics.Report]:
     """Make a log's topics; give whether anything had to be made, and what is there now. Raises LogError."""
     where = parse(place)
     cluster = await Cluster.open(where, read(config))

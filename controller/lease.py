@@ -87,6 +87,11 @@ class Elector:
             return ""
         return self._seen.holder or ""
 
+    def ensure(self) -> None:
+        """Raise LeadershipLost unless this process leads; one that stood still does much before `keep` has its turn."""
+        if self.leader() != self._config.identity:
+            raise LeadershipLost(f"the Lease {self._config.name} has run out")
+
     async def acquire(self) -> None:
         """Return once this process leads. Raises a KubeError that waiting does not mend (MEND_FIRST)."""
         while not await self._try_to_acquire():
@@ -169,7 +174,8 @@ class Elector:
             self._lives = self._seen is not None
             self._seen, self._seen_at = spec, self._clock.monotonic()
         ours = spec.holder == self._config.identity
-        if not ours and not self._ran_out(spec):
+        # Who finds that another has led since does not lead on, even where nobody does now: its clock may have stopped.
+        if not ours and (self._acquired or not self._ran_out(spec)):
             return False
         change: dict[str, Any] = {
             "holderIdentity": self._config.identity,

@@ -1,6 +1,7 @@
 """Where a log is: `sqlite:PATH` or `kafka://...`. The one place that knows the adapters by name."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -58,6 +59,15 @@ async def open_readonly(
     return log, SqliteSnapshots(log)
 
 
+async def open_to_copy(place: str, *, kafka_config: Path | None, foreign: Foreign) -> EventLog:
+    """Open a log for reading only, also where a topic was given more partitions than its log has. Raises LogError."""
+    if place.startswith(KAFKA):
+        from controller import kafka_places  # noqa: PLC0415 - see there
+
+        return await kafka_places.open_to_copy(place, kafka_config, foreign)
+    return await SqliteLog.open_readonly(_path(place))
+
+
 class Making(msgspec.Struct, frozen=True):
     """How a log on Kafka is made and reached: its settings, its replicas, and how many acknowledge a record."""
 
@@ -73,8 +83,10 @@ async def open_or_make(place: str, partitions: int, making: Making) -> EventLog:
     """
     if place.startswith(KAFKA):
         from controller import kafka_places  # noqa: PLC0415 - see there
+        from eventlog.kafka.topics import Wanted  # noqa: PLC0415
 
-        return await kafka_places.open_or_make(place, partitions, making)
+        wanted = Wanted(partitions, making.replication, making.min_insync)
+        return await kafka_places.open_or_make(place, making.kafka_config, wanted, unheard)
     return await SqliteLog.open(_path(place), partitions=None if size_bytes(place) else partitions)
 
 
@@ -89,6 +101,23 @@ def size_bytes(place: str) -> int:
 def remove(place: str) -> None:
     """Remove the file of a log that is closed, unless somebody else has it open. Raises LogError."""
     remove_file(resolved(Path(_path(place))))
+
+
+def stamp(place: str) -> str:
+    """Give what tells a log in a file from another that stood there, or from itself before it was changed.
+
+    Kafka's records do not change, and of a topic its name and their places tell enough.
+    """
+    if place.startswith(KAFKA):
+        return place
+    path = resolved(Path(_path(place)))
+    stamps = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        with suppress(OSError):
+            found = file.stat()
+            if found.st_size:
+                stamps.append(f"{found.st_ino} {found.st_size} {found.st_mtime_ns}")
+    return "/".join(stamps)
 
 
 async def damage(log: EventLog) -> Sequence[str]:

@@ -84,6 +84,20 @@ def restore(snapshot: bytes) -> PartitionFold | None:
     return PartitionFold(state.next_offset, state.head, dict(state.aggregates))
 
 
+class _Form(msgspec.Struct, frozen=True):
+    """What a snapshot of any form says of itself."""
+
+    version: int
+
+
+def form_of(snapshot: bytes) -> int | None:
+    """Give the version of the snapshot's form; None if it says none, because it is not whole."""
+    try:
+        return msgspec.msgpack.decode(snapshot, type=_Form).version
+    except msgspec.DecodeError:
+        return None
+
+
 def digest(folds: list[PartitionFold]) -> str:
     """Give a digest of all aggregates: equal for equal records, whatever the number of partitions or the engine."""
     total = hashlib.sha256()

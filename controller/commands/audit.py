@@ -7,6 +7,7 @@ import click
 
 from controller import exits, moments, places
 from controller.collecting import collect_rarely
+from controller.commands import strangers
 from controller.commands.options import kafka_config
 from controller.history import audit_index
 from controller.history.audit_report import as_csv, document, show
@@ -98,14 +99,13 @@ def _span(at: str | None, between: tuple[str, str] | None, whole: Audit) -> tupl
 
 
 async def _audit(place: str, kafka_config: Path | None, *, use_index: bool) -> Audit:
-    log, _ = await places.open_readonly(place, kafka_config=kafka_config)
-    try:
-        key = await audit_index.key_of(log)
+    stamp = places.stamp(place)
+    async with strangers.opened(place, kafka_config) as (log, passed_over):
+        key = await audit_index.key_of(log, stamp)
         found = audit_index.load(key) if use_index else None
         if found is None:
             found = await examine(log)
-            if use_index and found.records >= audit_index.LEAST_RECORDS:
+            # What was passed over is told by whoever reads it.
+            if use_index and found.records >= audit_index.LEAST_RECORDS and not passed_over.count:
                 audit_index.save(key, found)
         return found
-    finally:
-        await log.close()

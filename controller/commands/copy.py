@@ -1,30 +1,41 @@
 """The command `cliquelog copy`."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from controller import exits, places
 from controller.commands.options import in_sync, kafka_config, replicas
-from controller.copying import Copied, Show, copy
+from controller.commands.strangers import Strangers
+from controller.copying import Copied, PartitionCopy, Show, Side, accept, copy
 from controller.terminal import Interrupted, consoles, unless_interrupted
-from eventlog.record import Position
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The one object that `--json` prints. `not_ours`: records of others in the source's topic, which were left out."""
+    """The one object that `--json` prints (docs/kafka.md): `Copied`, and what is around it.
+
+    `not_ours`: records of others in the source's topic, which were left out; `first_not_ours`: PARTITION/OFFSET.
+    """
 
     source: str
     target: str
-    copied: Copied
+    copied: int
+    there_already: int
+    records: int
     not_ours: int
+    first_not_ours: str | None
+    seconds: float
+    differences: tuple[str, ...]
+    partitions: tuple[PartitionCopy, ...]
 
 
 SQLITE = "sqlite:"
@@ -40,7 +51,7 @@ SQLITE = "sqlite:"
     help="The same for FROM alone, where the two are on different brokers.",
 )
 @replicas
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/kafka.md).")
 def copy_log(
     source: str,
     target: str,
@@ -54,9 +65,9 @@ def copy_log(
     """Copy the log FROM into the log TO, and verify the copy.
 
     Both are sqlite:PATH or kafka://HOST:PORT/TOPIC. Partitions, order, keys, headers and timestamps stay, so both
-    fold to one state; snapshots are not copied. TO is made if it is not there. If it holds the first records of FROM,
-    as after a copy that was ended midway or before FROM grew, the copy goes on behind them; any other records are
-    refused. A controller may be running on FROM; none may run on TO.
+    fold to one state; snapshots are not copied. FROM is read and checked first; then TO is made if it is not there.
+    If it holds the first records of FROM, as after a copy that was ended midway or before FROM grew, the copy goes on
+    behind them; any other records are refused. A controller may be running on FROM; none may run on TO.
 
     \b
     Examples:
@@ -65,22 +76,45 @@ def copy_log(
     """
     if is_one_log(source, target):
         raise exits.Failure(f"{source} and {target} are one log; name another one to copy to", exits.LOG)
+    _refuse_idle_options(source, target)
     console = consoles(as_json=as_json)
-    strangers = _Strangers()
+    strangers = Strangers()
     making = places.Making(kafka_config, replication, in_sync(replication, min_insync))
+    began = time.perf_counter()
     work = _copy(source, from_kafka_config or kafka_config, target, making, strangers, console)
     try:
         copied = asyncio.run(unless_interrupted(work))
     except Interrupted as interrupted:
         console.print("\nInterrupted. The same command goes on from there.", soft_wrap=True, highlight=False)
         raise click.exceptions.Exit(128 + interrupted.number) from None
+    seconds = time.perf_counter() - began
     if as_json:
-        result = Result(source, target, copied, strangers.count)
+        around = {"source": source, "target": target, "seconds": round(seconds, 3)}
+        foreign = {"not_ours": strangers.count, "first_not_ours": strangers.first}
+        result = msgspec.convert(msgspec.structs.asdict(copied) | around | foreign, Result)
         click.echo(msgspec.json.format(msgspec.json.encode(result)).decode())
     else:
-        click.echo(text_of(copied, strangers.count))
+        click.echo(text_of(copied, seconds, strangers.told()))
     if copied.differences:
         raise click.exceptions.Exit(exits.FOUND)
+
+
+def _refuse_idle_options(source: str, target: str) -> None:
+    """Raise UsageError for an option for Kafka that has no effect on these two; the environment may hold one."""
+    sides = {"FROM": source, "TO": target}
+    reach = {
+        "kafka_config": ("FROM", "TO"),
+        "from_kafka_config": ("FROM",),
+        "replication": ("TO",),
+        "min_insync": ("TO",),
+    }
+    context = click.get_current_context()
+    for option in context.command.params:
+        names = reach.get(option.name or "", ())
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if names and given and not any(sides[name].startswith(places.KAFKA) for name in names):
+            told = "neither FROM nor TO is" if len(names) > 1 else f"{names[0]} is not"
+            raise click.UsageError(f"{option.opts[0]} is for a log on Kafka, and {told} one: leave it out")
 
 
 def is_one_log(one: str, other: str) -> bool:
@@ -96,32 +130,17 @@ async def _copy(
     source_config: Path | None,
     target: str,
     making: places.Making,
-    strangers: "_Strangers",
+    strangers: Strangers,
     console: Console,
 ) -> Copied:
     async with AsyncExitStack() as stack:
-        # A source that is refused must not cost a new log.
-        original, _ = await places.open_readonly(source, kafka_config=source_config, foreign=strangers)
+        show = stack.enter_context(_progress(console))
+        original = await places.open_to_copy(source, kafka_config=source_config, foreign=strangers)
         stack.push_async_callback(original.close)
+        accepted = await accept(Side(source, original), show)
         into = await places.open_or_make(target, original.partitions, making)
         stack.push_async_callback(into.close)
-        with _progress(console) as show:
-            return await copy(original, into, show)
-
-
-class _Strangers:
-    """Counts records that somebody else put into the source, of each once."""
-
-    def __init__(self) -> None:
-        self._last: dict[int, int] = {}
-        self.count = 0
-
-    def __call__(self, position: Position, reason: str) -> None:
-        """Count it; a partition is read in order, so what lies before the last one counted was counted."""
-        del reason
-        if position.offset > self._last.get(position.partition, -1):
-            self._last[position.partition] = position.offset
-            self.count += 1
+        return await copy(Side(source, original), accepted, Side(target, into), show)
 
 
 class _Rate(ProgressColumn):
@@ -150,16 +169,15 @@ def _progress(console: Console) -> Iterator[Show]:
         yield show
 
 
-def text_of(copied: Copied, not_ours: int) -> str:
-    """Give the result for people."""
-    fresh = copied.records - copied.there_already
+def text_of(copied: Copied, seconds: float, not_ours: str | None) -> str:
+    """Give the result for people; `not_ours` says what of others was left out."""
     lines = [
-        f"copied      {fresh:,} records; {copied.there_already:,} were there already",
+        f"copied      {copied.copied:,} records; {copied.there_already:,} were there already",
         f"partitions  {len(copied.partitions)}",
-        f"took        {copied.seconds:.1f} s",
+        f"took        {seconds:.1f} s",
     ]
     if not_ours:
-        lines.append(f"left out    {not_ours:,} records that are not the log's; see `cliquelog verify`")
+        lines.append(f"left out    {not_ours}")
     if copied.differences:
         lines.append("verified    NOT EQUAL: somebody else wrote to the copy; remove it and copy again")
         lines += [f"            {difference}" for difference in copied.differences]

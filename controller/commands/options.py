@@ -1,7 +1,8 @@
 """Kinds of values that options take: what cannot be meant is refused before anything is opened or asked.
 
 Source of the two forms of names: RFC 1123 as Kubernetes reads it (apimachinery, `IsDNS1123Label` and
-`IsDNS1123Subdomain`), with its bounds on their length.
+`IsDNS1123Subdomain`), with its bounds on their length; of an instance's name: Kafka, as it reads it
+(`JoinGroupRequest.validateGroupInstanceId`).
 """
 
 import math
@@ -17,6 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PORT_DIGITS = 5
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_INSTANCE = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LABEL_LENGTH = 63
 _SUBDOMAIN_LENGTH = 253
 _SUBJECT_LENGTH = _LABEL_LENGTH + 1 + _SUBDOMAIN_LENGTH
@@ -110,6 +112,19 @@ class Subdomain(click.ParamType):
         return text
 
 
+class GroupName(click.ParamType):
+    """The name of a consumer group: Kafka takes any text that is not empty."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
+        """Check it."""
+        text = str(value)
+        if not text.strip():
+            self.fail(f"{text!r} cannot be the name of a group: give one, or leave the option out", param, ctx)
+        return text
+
+
 class Seconds(click.FloatRange):
     """A time that passes: `nan` and `inf`, which Python reads as numbers too, are none."""
 
@@ -160,6 +175,16 @@ def in_sync(replication: int, stated: int | None) -> int:
     if found > replication:
         raise click.UsageError(f"--min-insync-replicas {found} is more than --replication-factor {replication}")
     return found
+
+
+def refuse_instance(name: str) -> None:
+    """Raise BadParameter for what Kafka does not take as the lasting name of a group's member."""
+    if not _INSTANCE.fullmatch(name) or name in (".", ".."):
+        raise click.BadParameter(
+            f"{name!r} cannot be the name of a process in its group: give 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', "
+            "as the name of a pod",
+            param_hint="'--group-instance-id'",
+        )
 
 
 def kafka_config(command: Command) -> Command:

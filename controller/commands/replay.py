@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from controller import moments, places
+from controller import moments
 from controller.collecting import collect_rarely
+from controller.commands import strangers
 from controller.commands.options import Label, Seconds, kafka_config
 from controller.history import replay_report
 from controller.history.replay_report import DivergenceLine, WhatIf, act_line, course_line
@@ -126,14 +127,11 @@ def _value(change: str, name: str, text: str) -> float:
 
 async def _replay(job: Job) -> None:
     base, other = rules_of(job.namespace, ()), rules_of(job.namespace, job.changes)
-    log, _ = await places.open_readonly(job.log, kafka_config=job.kafka_config)
-    try:
+    async with strangers.opened(job.log, job.kafka_config) as (log, _):
         begin_ms = await _begin(log)
         until = _until(job.until, begin_ms, log.partitions)
         outcome = await rerun(log, base, until, speed=job.speed, show=_teller(job, begin_ms))
         what_if = await _what_if(log, job, other, until, outcome) if job.changes else None
-    finally:
-        await log.close()
     recorded = await _recorded(job, base) if job.against else outcome.recorded
     if job.as_json:
         found = replay_report.document(outcome, recorded, what_if)
@@ -177,11 +175,8 @@ def _until(text: str | None, begin_ms: int, partitions: int) -> Until:
 
 async def _recorded(job: Job, rules: Rules) -> Course:
     """Give what was recorded in the log that is compared with."""
-    log, _ = await places.open_readonly(job.against or "", kafka_config=job.kafka_config)
-    try:
+    async with strangers.opened(job.against or "", job.kafka_config) as (log, _):
         return (await rerun(log, rules, Until(), speed=None, show=_hear)).recorded
-    finally:
-        await log.close()
 
 
 async def _what_if(log: EventLog, job: Job, rules: Rules, until: Until, base: Outcome) -> WhatIf:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from controller import exits, places
+from controller import exits
+from controller.commands import strangers
 from controller.commands.options import kafka_config
 from controller.reporting.model import Page
 from controller.reporting.reading import read
@@ -70,11 +71,8 @@ def _refuse_what_is_no_page(path: Path) -> None:
 
 
 async def _read(place: str, kafka_config: Path | None) -> Page:
-    log, _ = await places.open_readonly(place, kafka_config=kafka_config)
-    try:
+    async with strangers.opened(place, kafka_config) as (log, _):
         return await read(log, place)
-    finally:
-        await log.close()
 
 
 def _replace(path: Path, content: bytes) -> None:

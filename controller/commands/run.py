@@ -12,12 +12,13 @@ from typing import Any
 
 import click
 import structlog
+from click.core import ParameterSource
 from structlog.typing import FilteringBoundLogger
 
 from controller import logs, places
 from controller.app import Controller
 from controller.collecting import collect_rarely
-from controller.commands.options import Label, Listen, Seconds, Subdomain, kafka_config
+from controller.commands.options import GroupName, Label, Listen, Seconds, Subdomain, kafka_config, refuse_instance
 from controller.config import GroupConfig, RunConfig
 from controller.ending import cut_off_after
 from controller.exits import CONFIGURATION, Failure
@@ -46,12 +47,13 @@ from projections.settings import Settings
     show_default=True,
     help="Who has the partitions: this process all of them, or the processes of a consumer group (a log on Kafka).",
 )
-@click.option("--group", help="With --engine faust: the consumer group's name [cliquelog].")
+@click.option("--group", type=GroupName(), help="With --engine faust: the consumer group's name [cliquelog].")
 @click.option(
     "--group-instance-id",
     "instance",
     envvar="GROUP_INSTANCE_ID",
-    help="With --engine faust: this process's lasting name in the group; its partitions wait for it over a restart.",
+    help="With --engine faust: this process's lasting name in the group; its partitions wait for it over a restart. "
+    "Without, the variable has no effect.",
 )
 @click.option("--partitions", type=click.IntRange(1, 10_000), help="Partitions of a new log [24].")
 @click.option("--kubeconfig", envvar="KUBECONFIG", help="Path; without it the pod's service account is used.")
@@ -168,11 +170,15 @@ def run(log: str, **options: Any) -> None:  # noqa: ANN401 - click hands the opt
 def _check_engine(log: str, options: dict[str, Any]) -> None:
     """Refuse an engine that cannot be, before anything is opened. Raises UsageError, Failure."""
     if options["engine"] == "embedded":
-        if options["group"] or options["instance"]:
+        # An environment may be that of several programs, or of both engines: there the name is an offer.
+        source = click.get_current_context().get_parameter_source("instance")
+        if options["group"] is not None or source is ParameterSource.COMMANDLINE:
             raise click.UsageError("--group and --group-instance-id are of --engine faust: add that, or leave them out")
         return
     if not log.startswith(places.KAFKA):
         raise click.UsageError("--engine faust shares a log on Kafka: give --log kafka://..., or leave --engine out")
+    if options["instance"] is not None:
+        refuse_instance(options["instance"])
     if find_spec("faust") is None:
         raise Failure("--engine faust needs Faust, which is not installed: install cliquelog[faust]", CONFIGURATION)
 

@@ -17,7 +17,7 @@ from controller.history.verify import Verdict
 from controller.history.verify import verify as judge
 from controller.terminal import emit_json, safe
 from eventlog import heads
-from eventlog.integrity import check
+from eventlog.integrity import PartitionReport, check
 from kube.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ async def _verify(place: str, kafka_config: Path | None, note_to: Path | None, a
         damage = [
             *await places.damage(log),
             *(f"{one.partition}/{one.offset} {one.code}: {one.message}" for one in found),
+            *(_beginnings(reports) if dense else ()),
         ]
         verdict = await judge(log, snapshots, reports, damage)
         if note_to is not None:
@@ -80,6 +81,14 @@ async def _verify(place: str, kafka_config: Path | None, note_to: Path | None, a
         await log.close()
     named = (f"{position} not-ours: {reason}; it was passed over" for position, reason in sorted(strangers.items()))
     return msgspec.structs.replace(verdict, integrity=(*verdict.integrity, *named))
+
+
+def _beginnings(reports: Sequence[PartitionReport]) -> Iterator[str]:
+    """Tell what is missing at the beginning of a partition, of an engine that never cuts one."""
+    for one in reports:
+        if one.beginning > 0:
+            missing = f"the records from offset 0 to {one.beginning - 1} are missing"
+            yield f"{one.partition}/{one.beginning} offset-gap: {missing}"
 
 
 def _read(path: Path, partitions: int) -> heads.Note:

@@ -9,7 +9,8 @@ import msgspec
 from click.core import ParameterSource
 from msgspec import structs
 
-from controller import exits, moments, places
+from controller import exits, moments
+from controller.commands import strangers
 from controller.commands.options import Address, Subject, kafka_config
 from controller.exits import Failure
 from controller.history import explaining
@@ -81,15 +82,13 @@ async def _from_controller(subject: str, url: str) -> Document:
 
 
 async def _from_log(subject: str, place: str, at: str | None, kafka_config: Path | None) -> Document:
-    log, _ = await places.open_readonly(place, kafka_config=kafka_config)
-    try:
-        until_ms = None if at is None else _until(at, await explaining.begin_ms(log))
+    async with strangers.opened(place, kafka_config) as (log, _):
+        try:
+            until_ms = None if at is None else _until(at, await explaining.begin_ms(log))
+        except moments.NotATime as error:
+            raise click.UsageError(str(error)) from None
         found = explain(await explaining.situation(log, subject, until_ms))
         return document(structs.replace(found, notes=(*found.notes, *_doubts(found))))
-    except moments.NotATime as error:
-        raise click.UsageError(str(error)) from None
-    finally:
-        await log.close()
 
 
 def _until(at: str, begin_ms: int) -> int:

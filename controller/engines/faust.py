@@ -31,7 +31,7 @@ from controller.observing.live_reads import LiveReads
 from controller.observing.normaliser import Normaliser
 from controller.observing.seeding import observed
 from eventlog.events import ClaimTemplateSeen, ViewCompleted
-from eventlog.kafka import KafkaLog
+from eventlog.kafka import InstanceTaken, KafkaLog
 from eventlog.kafka.worker import GroupWorker, Listener
 from eventlog.log import EventLog, LogUnavailable
 from eventlog.partitioner import partition_for
@@ -43,6 +43,8 @@ from projections.fold import VIEW_PREFIX, Aggregate
 from projections.visibility import ViewState
 
 RETRY_S = 0.5
+MARKED_S = 5.0
+"""How often who leads looks whether the partitions still hold its mark."""
 COMMIT_S = 30.0
 """How often what is folded is committed, for people who look at the group; nothing is read from it."""
 
@@ -107,6 +109,7 @@ class FaustEngine:
         self._live: set[int] = set()
         self._whole: set[int] = set()
         self._own_ends: Mapping[int, int] | None = None
+        self._marked_at: Mapping[int, int] = {}
         self._group: asyncio.TaskGroup | None = None
         self._is_over = False
 
@@ -206,12 +209,15 @@ class FaustEngine:
         group.create_task(self._commit(), name="commit")
         group.create_task(self._stalls.run(), name="stalls")
         group.create_task(self._company.run(), name="company")
+        group.create_task(self._stay_marked(), name="marks")
 
     async def _work(self) -> NoReturn:
         working = asyncio.create_task(self._worker.run(), name="faust worker")
         try:
             await asyncio.wait([working])
             working.result()
+        except InstanceTaken as error:
+            raise Failure(str(error), CONFIGURATION) from error
         finally:
             # Rebalances come until the group is left; nobody is there any more to tend what they bring.
             self._is_over = True
@@ -226,11 +232,12 @@ class FaustEngine:
                 self._logger.info("offsets not committed", partitions=sorted(offsets))
 
     async def known(self) -> Iterable[tuple[str, Aggregate]]:
-        """Fold the whole log, whoever has its partitions. Raises LogError."""
+        """Fold the whole log, whoever has its partitions; brokers that are away are waited for. Raises LogError."""
         aggregates: list[tuple[str, Aggregate]] = []
         for partition in range(self._log.partitions):
             consumer = self._make(partition, self._log)
-            await consumer.restore()
+            # Brokers that are away must not end who has the Lease: the next would have it at once, and end as well.
+            await self._until_readable(consumer, consumer.restore)
             aggregates.extend(consumer.aggregates.items())
         return aggregates
 
@@ -239,8 +246,31 @@ class FaustEngine:
         if self._leader is None:
             self._own_ends = dict(ends)
         else:
-            await self._appender.append([(key, ViewCompleted(self._identity)) for key in self._keys])
+            await self._mark()
         self._logger.info("view complete", partitions=len(self._keys))
+
+    async def _mark(self) -> None:
+        marks = await self._appender.append([(key, ViewCompleted(self._identity)) for key in self._keys])
+        self._marked_at = {mark.partition: mark.offset for mark in marks}
+
+    async def _stay_marked(self) -> NoReturn:
+        """Mark anew what a former leader has marked since: its append was under way when it lost the Lease.
+
+        Nobody would act on such a partition before the next change of leaders.
+        """
+        while True:
+            await self._clock.sleep(MARKED_S)
+            if any(self._is_marked_by_another(one) for one in sorted(self._live)):
+                self._logger.warning("another observer's mark came late, marking anew")
+                await self._mark()
+
+    def _is_marked_by_another(self, partition: int) -> bool:
+        """Say whether this process leads, has marked the partition, and reads another's mark behind its own there."""
+        if not self._marked_at or self._leader is None or self._leader() != self._identity:
+            return False
+        consumer = self._held[partition]
+        is_read = consumer.next_offset > self._marked_at[partition]
+        return is_read and not self._may_act(partition, consumer)
 
     async def observe(self, owner: str, target: Target, raw: bytes | None) -> None:
         """Append what a live read showed, as the aggregate knows the world that asked for it."""
@@ -270,8 +300,9 @@ class FaustEngine:
         return sum((self._held[partition].count_rows() for partition in self._live), Counter())
 
     def trouble(self) -> str | None:
-        """Give the first consumer's that has one."""
-        return next((one.trouble for one in self._held.values() if one.trouble is not None), None)
+        """Give the first consumer's that has one, or the stall detector's: an idle consumer asks nobody."""
+        held = (one.trouble for one in self._held.values() if one.trouble is not None)
+        return next(held, self._stalls.trouble)
 
     def waits_for(self) -> str | None:
         """Say what is missing: partitions, their state, or somebody's view."""

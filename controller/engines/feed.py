@@ -70,42 +70,44 @@ class Feed:
         """Give the records that follow; see `EventLog.read`. Raises LogError."""
         lane = self._lanes[partition]
         if lane.is_behind or self._deliverer.end(partition) - lane.known_upto(offset) > FAR_BEHIND:
-            return await self._catch_up(lane, partition, offset, limit)
+            return await self._catch_up(lane, partition, offset, limit, timeout_s)
         now = asyncio.get_running_loop().time
         deadline = now() + timeout_s
         while True:
             if lane.begins_after(offset):
                 if lane.waiting[0][0] > lane.known_upto(offset):
-                    records = await self._read_missing(lane, partition, offset, limit)
-                else:
-                    records = lane.take(offset, limit)
-                if records:
+                    # An empty answer is no proof that nothing lies between: the log's readers may lag behind.
+                    left_s = max(0.0, deadline - now())
+                    return await self._log.read(partition, offset, limit=limit, timeout_s=left_s)
+                if records := lane.take(offset, limit):
                     return records
             elif not await lane.more(deadline - now()):
+                if self._deliverer.end(partition) > lane.known_upto(offset):
+                    # Something is there and was not delivered.
+                    return await self._log.read(partition, offset, limit=limit, timeout_s=0.0)
                 return []
 
-    async def _catch_up(self, lane: "_Lane", partition: int, offset: int, limit: int) -> Sequence[Record]:
+    async def _catch_up(
+        self, lane: "_Lane", partition: int, offset: int, limit: int, timeout_s: float
+    ) -> Sequence[Record]:
         """Read the log itself, and go back to deliveries once that gives less than it may."""
         if not lane.is_behind:
             lane.is_behind = True
             self._deliverer.hold(partition)
             lane.waiting.clear()
-        records = await self._log.read(partition, offset, limit=limit, timeout_s=0.0)
+        # Strangers' messages alone may make up the distance: not to wait here would be to ask again and again.
+        records = await self._log.read(partition, offset, limit=limit, timeout_s=timeout_s)
         if len(records) < limit:
             lane.is_behind = False
             await self._deliverer.go_live(partition, records[-1].offset + 1 if records else offset)
         return records
 
-    async def _read_missing(self, lane: "_Lane", partition: int, offset: int, limit: int) -> Sequence[Record]:
-        upto = lane.waiting[0][0]
-        records = await self._log.read(partition, offset, limit=limit, timeout_s=0.0)
-        if not records or records[0].offset >= upto:
-            lane.hole = (offset, upto)
-        return records
-
 
 class _Lane:
-    """One partition's messages: offset, and the record unless it is none. In `hole` (from, to) there are no records."""
+    """One partition's messages: offset, and the record unless it is none.
+
+    In `hole` (from, to) there are no records: all that is there was delivered, and is none.
+    """
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[int, Record | None]] = deque()

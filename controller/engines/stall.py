@@ -57,6 +57,8 @@ class StallDetector:
         self._patience = patience
         self._behind: dict[int, tuple[int, float]] = {}
         self._unassigned_since: float | None = None
+        self.trouble: str | None = None
+        """Why the log's ends cannot be told, in a sentence."""
 
     async def run(self) -> NoReturn:
         """Look for ever. Raises Stalled."""
@@ -64,9 +66,12 @@ class StallDetector:
             await self._clock.sleep(self._patience.look_s)
             try:
                 await self._look()
-            except LogUnavailable:
+            except LogUnavailable as error:
+                self.trouble = str(error)
                 self._behind.clear()
                 self._unassigned_since = None
+            else:
+                self.trouble = None
 
     async def _look(self) -> None:
         positions = self._positions()

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+import eventlog
 import projections
+from controller.history import auditing
 from controller.history.auditing import Audit
 from eventlog.log import EventLog
 from eventlog.record import GENESIS, chain
@@ -31,9 +33,13 @@ def folder() -> Path:
     return Path(cache) / "cliquelog" / "audits"
 
 
-async def key_of(log: EventLog) -> str:
-    """Give what tells this log, as long as it is now, and these rules from all others. Raises LogError."""
-    total = hashlib.sha256(_program().encode())
+async def key_of(log: EventLog, stamp: str) -> str:
+    """Give what tells this log, as long as it is now, and these rules from all others. Raises LogError.
+
+    Not all records are read for it: that what lies between the first and the last is the same, the `stamp` of the
+    log's place tells.
+    """
+    total = hashlib.sha256(f"{_program()} {stamp}".encode())
     for partition in range(log.partitions):
         beginning, end = await log.beginning_offset(partition), await log.end_offset(partition)
         total.update(f"{beginning}/{end}".encode())
@@ -46,8 +52,10 @@ async def key_of(log: EventLog) -> str:
 def _program() -> str:
     """Give a digest of the code that makes the state and the findings: a mended rule must not be answered from old."""
     total = hashlib.sha256()
-    for path in sorted(Path(projections.__file__).parent.rglob("*.py")):
-        total.update(path.read_bytes())
+    for package in (projections, eventlog):
+        for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
+            total.update(path.read_bytes())
+    total.update(Path(auditing.__file__).read_bytes())
     return total.hexdigest()
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 
 import msgspec
 
+from controller.observing.observations import KINDS
 from eventlog import codec
 from eventlog.events import AnyEvent, DaemonPodSeen
 from eventlog.log import EventLog
@@ -16,6 +17,7 @@ from eventlog.partitioner import partition_for
 from eventlog.reading import batches
 from eventlog.record import Position, Record
 from projections.audit.change import change_of, nodes_of
+from projections.audit.gaps import IN_A_GAP, Spans, Unseen
 from projections.audit.situation import Pending, Situation
 from projections.audit.standing import Trail
 from projections.clique import CliqueState, Membership, has_pod, labelled
@@ -28,10 +30,14 @@ DECISION_PREFIX = "index-"
 
 
 class Found(msgspec.Struct):
-    """Where a name stands: the keys of its records, and what it names. `pods` gives nodes by UID of daemon pods."""
+    """Where a name stands: the keys of its records, and what it names. `pods` gives nodes by UID of daemon pods.
+
+    `unseen`: by kind, when nobody watched it.
+    """
 
     keys: set[str]
     pods: dict[str, str]
+    unseen: dict[str, Unseen]
     is_node: bool = False
     decides: bool = False
     newest_ms: int = 0
@@ -56,7 +62,7 @@ async def situation(log: EventLog, subject: str, until_ms: int | None) -> Situat
     if found.pods and not found.is_node:
         pod, node = next(reversed(found.pods.items()))
         found = await _find(log, node, until_ms)
-    followed = Following(node)
+    followed = Following(node, {kind: unseen.spans() for kind, unseen in found.unseen.items()})
     for partition in sorted({partition_for(key, log.partitions) for key in found.keys}):
         async for record in records(log, partition, until_ms):
             if record.key in found.keys:
@@ -67,17 +73,16 @@ async def situation(log: EventLog, subject: str, until_ms: int | None) -> Situat
 
 
 async def records(log: EventLog, partition: int, until_ms: int | None) -> AsyncIterator[Record]:
-    """Give the partition's records up to the end that it has now, or to the first one after that time."""
+    """Give the partition's records up to the end that it has now, of those up to that time."""
     beginning, end = await log.beginning_offset(partition), await log.end_offset(partition)
     async for batch in batches(log, partition, beginning, end, limit=BATCH):
         for record in batch:
-            if until_ms is not None and record.timestamp_ms > until_ms:
-                return
-            yield record
+            if until_ms is None or record.timestamp_ms <= until_ms:
+                yield record  # Clocks go back, so that one of an earlier time may follow.
 
 
 async def _find(log: EventLog, subject: str, until_ms: int | None) -> Found:
-    found = Found(set(), {})
+    found = Found(set(), {}, {})
     namespace, _, name = subject.rpartition("/")
     needle = msgspec.json.encode(name)
     for partition in range(log.partitions):
@@ -86,6 +91,9 @@ async def _find(log: EventLog, subject: str, until_ms: int | None) -> Found:
             found.decides = found.decides or record.headers.event_type.startswith(DECISION_PREFIX)
             if record.key.startswith(WATCH_PREFIX):
                 found.keys.add(record.key)
+                if (mark := _event(record)) is not None:
+                    unseen = found.unseen.setdefault(record.key.removeprefix(WATCH_PREFIX), Unseen())
+                    unseen.take(mark, record.timestamp_ms)
             elif needle in record.value and (event := _event(record)) is not None:
                 _note(found, record.key, event, namespace, name)
     return found
@@ -117,9 +125,10 @@ def _event(record: Record) -> AnyEvent | None:
 class Following:
     """Folds the keys that concern a node, and follows the node through each domain that it is or was in."""
 
-    def __init__(self, node: str) -> None:
-        """Know nothing."""
+    def __init__(self, node: str, unseen: Mapping[str, Spans]) -> None:
+        """Know nothing but when nobody watched: what a list shows then may have been so before."""
         self.node = node
+        self._unseen = unseen
         self.states: dict[str, Aggregate] = {}
         self._trails: dict[tuple[str, str], Trail] = {}
 
@@ -136,7 +145,11 @@ class Following:
             self._trails.setdefault((key, domain), Trail(domain, self.node))
         for (followed, _), trail in self._trails.items():
             if followed == key:
-                trail.take(change)
+                trail.take(change, self._doubt(event, record.timestamp_ms))
+
+    def _doubt(self, event: AnyEvent, time_ms: int) -> str:
+        spans = self._unseen.get(KINDS.get(type(event), ""))
+        return IN_A_GAP if spans is not None and spans.hold(time_ms) else ""
 
     def situation(
         self,
@@ -170,8 +183,8 @@ class Following:
     def _rank(self, place: tuple[str, str]) -> tuple[bool, bool, bool, int, str]:
         trail = self._trails[place]
         standing = trail.standing
-        latest = max((mark.time_ms for mark in trail.marks.values()), default=0)
-        return (standing.joined is not None, standing.pod is not None, is_clique(place[0]), latest, trail.domain)
+        is_there = (standing.joined is not None, standing.pod is not None)
+        return (*is_there, is_clique(place[0]), trail.touched_ms, trail.domain)
 
 
 def _domains(state: Aggregate, key: str, node: str) -> Iterable[str]:

@@ -10,11 +10,11 @@ from controller.history.rerun import Act, Decided, Rerun, Written
 from controller.history.timeline import Until, in_time_order
 from controller.writing.pacing import Pace
 from eventlog.codec import UndecodableRecord
-from eventlog.events import CdcSeen, WriteAnswered
 from eventlog.log import EventLog
 from eventlog.record import Position
 from projections.audit.change import Change, change_of
 from projections.audit.holdings import Holding, Holdings
+from projections.audit.timeline import answer
 from projections.partition import PartitionFold, digest
 from projections.settings import Settings
 
@@ -69,9 +69,9 @@ class _Follower:
 
     def take(self, change: Change) -> None:
         self._ended.extend(self._holdings.take(change))
-        event = change.event
-        self.refused += isinstance(event, WriteAnswered) and event.code >= 400
-        self.writes += isinstance(event, CdcSeen) and change.clique is not None
+        code = answer(change)
+        self.refused += code is not None and code >= 400
+        self.writes += code is not None and code < 400
 
     def course(self) -> Course:
         held = sorted([*self._ended, *self._holdings.lasting()], key=_begin)

@@ -21,7 +21,7 @@ from eventlog.record import Position, Record
 from projections.clique import CliqueState
 from projections.fold import Aggregate
 from projections.invariants import WritesGoForward, indices_are_kept, indices_are_unique
-from projections.partition import PartitionFold, digest, restore
+from projections.partition import SNAPSHOT_VERSION, PartitionFold, digest, form_of, restore
 
 BATCH = 5000
 
@@ -118,13 +118,21 @@ async def _fold_whole(log: EventLog, report: PartitionReport, snapshot: Snapshot
     violations: list[Violation] = []
     misfits = list(_beyond(report, snapshot))
     writes = WritesGoForward()
+    is_comparable = snapshot is not None and report.beginning == 0
+    compared = False
+    if snapshot is not None and is_comparable and snapshot.next_offset == fold.next_offset:
+        misfits.extend(_misfits(fold, snapshot))
+        compared = True
     async for records in batches(log, report.partition, report.beginning, report.next_offset, limit=BATCH):
         for record in records:
             before = fold.aggregates.get(record.key)
             fold.apply(record)
             violations.extend(_violations(record, before, fold.aggregates.get(record.key), writes))
-            if snapshot is not None and snapshot.next_offset == fold.next_offset and report.beginning == 0:
+            if snapshot is not None and is_comparable and snapshot.next_offset == fold.next_offset:
                 misfits.extend(_misfits(fold, snapshot))
+                compared = True
+    if snapshot is not None and is_comparable and not compared and snapshot.next_offset <= report.next_offset:
+        misfits.append(f"partition {report.partition}: no record ends at {snapshot.next_offset}, where its snapshot is")
     return _Whole(fold, violations, misfits)
 
 
@@ -151,6 +159,8 @@ def _misfits(fold: PartitionFold, snapshot: Snapshot) -> Iterator[str]:
     """Compare with a snapshot that was made here; one of another form cannot be compared."""
     restored = restore(snapshot.state)
     if restored is None:
+        if form_of(snapshot.state) in {None, SNAPSHOT_VERSION}:
+            yield f"partition {snapshot.partition}: its snapshot at {snapshot.next_offset} is spoilt: it cannot be read"
         return
     if restored.head != fold.head:
         yield (

@@ -2,7 +2,8 @@
 
 Source: the audit API `audit.k8s.io/v1` and the stages and levels in the Kubernetes documentation. What a level can
 prove is in docs/history.md. Only the answer counts (`ResponseComplete`, or `Panic`): a request that was received may
-still be refused. A dry run changes nothing and is passed over.
+still be refused. A dry run changes nothing and is passed over; so is what goes through to a pod, or asks for its
+eviction. A read shows what a write made before, so its time is not that of the write.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ from controller.importing.told import (
 from controller.importing.wrapping import unwrapped
 from eventlog.events import WriteAnswered
 from kube.client import Resource
-from kube.names import CDCS
+from kube.names import CDCS, PODS
 from kube.objects import Integer, Struct
 from projections.fold import is_clique
 
@@ -38,10 +39,15 @@ NODE_CLAIM = "authentication.kubernetes.io/node-name"
 Name = Annotated[str, msgspec.Meta(max_length=1000)]
 REQUESTS_ONLY = "the log holds the request and not the answer, so that the version is only known to be later"
 
+READ = "a read that shows it: it was written before"
+LISTED_BEFORE = "the answer to the deletion of a whole collection lists the object as it was before"
+
 WRAPPINGS_MAX = 4
 """Wrappings in wrappings: a shipper's around a service's around a list."""
 _WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 _READS = {"get", "list"}
+_NO_WRITES = {"attach", "eviction", "exec", "log", "portforward", "proxy"}
+"""Subresources of a pod, requests to which are no writes of it."""
 
 
 class _Claims(Struct, frozen=True):
@@ -76,11 +82,19 @@ class _AuditEvent(Struct, frozen=True):
     verb: str
     stage_timestamp: datetime
     user: _User = _User()
+    impersonated_user: _User | None = None
     object_ref: _Reference | None = None
     response_status: _Answer | None = None
     request_uri: str = msgspec.field(name="requestURI", default="")
     request_object: msgspec.Raw = msgspec.Raw(b"")
     response_object: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def writer(self) -> str:
+        """As whom it was done, and by whom if that is another."""
+        if self.impersonated_user is None:
+            return self.user.username
+        return f"{self.impersonated_user.username} (impersonated by {self.user.username})"
 
 
 class _Base(Struct, frozen=True):
@@ -90,6 +104,18 @@ class _Base(Struct, frozen=True):
 class _Wanted(Struct, frozen=True):
     metadata: _Base = _Base()
     daemons: tuple[WantedRow, ...] | None = None
+
+
+class _Options(Struct, frozen=True):
+    dry_run: tuple[str, ...] = ()
+
+
+class _Deleted(Struct, frozen=True):
+    uid: str = ""
+
+
+class _Status(Struct, frozen=True):
+    details: _Deleted | None = None
 
 
 class _Page(Struct, frozen=True):
@@ -130,10 +156,10 @@ class AuditLog:
 
     def _told(self, event: _AuditEvent, source: str) -> Iterator[Told]:
         reference = event.object_ref
-        if event.stage not in {"ResponseComplete", "Panic"} or reference is None or "dryRun=" in event.request_uri:
+        if event.stage not in {"ResponseComplete", "Panic"} or reference is None or reference.subresource in _NO_WRITES:
             return
         resource = self._objects.resource(reference.api_group, reference.resource)
-        if resource is None or event.verb not in _WRITES | _READS:
+        if resource is None or event.verb not in _WRITES | _READS or _is_dry_run(event):
             return
         if _accepted(event):
             yield from (self._from_answer if _is_object(event.response_object) else self._without_answer)(
@@ -174,7 +200,7 @@ class AuditLog:
             CDCS,
             replace(found, metadata=meta),
             generation + 1 if generation else 0,
-            writer=event.user.username,
+            writer=event.writer,
             inferred=REQUESTS_ONLY,
         )
 
@@ -182,12 +208,14 @@ class AuditLog:
         """Take what it was answered with: the object, a list of them, or a Status that says that it is done."""
         if event.verb in {"list", "deletecollection"}:
             for raw in msgspec.json.decode(event.response_object, type=_Page).items:
-                yield self._object(event, resource, raw, self._objects.outline(raw), source)
+                found = self._object(event, resource, raw, self._objects.outline(raw), source)
+                yield self._listed_before(found, raw) if event.verb == "deletecollection" else found
             return
         outline = self._objects.outline(event.response_object)
         if outline.kind == "Status":
             if event.verb == "delete":
-                yield self._removed(event, resource, source)
+                details = msgspec.json.decode(event.response_object, type=_Status).details
+                yield self._removed(event, resource, source, details.uid if details else "")
         elif self._objects.resource_of(outline) == resource:
             yield self._object(event, resource, event.response_object, outline, source)
 
@@ -201,14 +229,21 @@ class AuditLog:
             resource,
             self._objects.object(resource, raw),
             outline.metadata.generation,
+            dated="" if is_write else READ,
             gone=is_write and outline.ended,
-            writer=event.user.username if is_write else "",
+            writer=event.writer if is_write else "",
         )
 
-    def _removed(self, event: _AuditEvent, resource: Resource, source: str) -> Removed:
+    def _listed_before(self, found: ObjectTold, raw: msgspec.Raw) -> ObjectTold:
+        """Take an object that was deleted with its collection for gone, unless something holds it back for a while."""
+        if found.gone or found.resource == PODS or self._objects.outline(raw).metadata.finalizers:
+            return found
+        return replace(found, gone=True, inferred=LISTED_BEFORE)
+
+    def _removed(self, event: _AuditEvent, resource: Resource, source: str, uid: str = "") -> Removed:
         reference = event.object_ref or _Reference()
         time_ms = milliseconds(event.stage_timestamp)
-        return Removed(source, time_ms, resource, reference.namespace, reference.name, event.user.username)
+        return Removed(source, time_ms, resource, reference.namespace, reference.name, event.writer, uid)
 
     def _answered(self, event: _AuditEvent, resource: Resource, source: str) -> Answered:
         reference = event.object_ref or _Reference()
@@ -231,7 +266,7 @@ class AuditLog:
             source,
             milliseconds(event.stage_timestamp),
             told,
-            event.user.username,
+            event.writer,
             event.audit_id,
             wanted.daemons,
             int(base) if base.isascii() and base.isdecimal() and len(base) < 20 else 0,
@@ -248,6 +283,18 @@ class AuditLog:
 def _is_object(raw: msgspec.Raw) -> bool:
     """Say whether the log holds the object: some services put a word in the place of one that is too large."""
     return bytes(memoryview(raw)[:1]) == b"{"
+
+
+def _is_dry_run(event: _AuditEvent) -> bool:
+    """Say whether it was only tried: the address tells, and of a deletion the options in its body."""
+    if "dryRun=" in event.request_uri:
+        return True
+    if not event.verb.startswith("delete") or not _is_object(event.request_object):
+        return False
+    try:
+        return bool(msgspec.json.decode(event.request_object, type=_Options).dry_run)
+    except UNDECODABLE:
+        return False
 
 
 def _accepted(event: _AuditEvent) -> bool:

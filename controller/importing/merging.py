@@ -1,7 +1,8 @@
 """Merging: several inputs in one order.
 
 Problem: clocks of API servers differ, lines of an audit log are written when a request ends, and a watch states no
-times at all. Invariant: of one object, what is told within the window comes out by resourceVersion, and once; all else
+times at all. Invariant: of one object, what is told within the window comes out by resourceVersion, and once (its end
+apart, which may have the version of the one before); all else
 comes by time, and what has no time by resourceVersion. Streamed: no more is held than the window and one line an
 input. Pure.
 """
@@ -96,6 +97,11 @@ def _settled(stream: Iterable[Told], skew_ms: int) -> Iterator[Told]:
     yield from window.until(None)
 
 
+Version = tuple[int, bool]
+"""A resourceVersion, and whether it is the object's end. Of an object whose last finalizer is taken off, that end is
+never stored, and the answer has the version of the one before."""
+
+
 class _Window:
     """What waits. Each telling has a turn, by its time; of one object, the oldest version goes at the first turn."""
 
@@ -103,17 +109,17 @@ class _Window:
         self._count = 0
         self._turns: list[tuple[int, int, str]] = []
         self._waiting: dict[int, Told] = {}
-        self._versions: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-        self._by_version: dict[tuple[str, int], int] = {}
+        self._versions: defaultdict[str, list[tuple[Version, int]]] = defaultdict(list)
+        self._by_version: dict[tuple[str, Version], int] = {}
         self._void: set[int] = set()
 
     def put(self, told: Told) -> None:
         """Let it wait, unless that version waits already; of two accounts the one that states its time is kept."""
         number = self._count = self._count + 1
         # What is no object has a place of its own, so that nothing goes at its turn instead.
-        uid, version = f"{number}", 0
+        uid, version = f"{number}", (0, False)
         if isinstance(told, ObjectTold) and not told.in_place:
-            uid, version = told.object.metadata.uid, told.version
+            uid, version = told.object.metadata.uid, (told.version, told.gone)
             other = self._by_version.get((uid, version))
             if other is not None:
                 if told.dated or not _is_dated(self._waiting[other]):

@@ -21,6 +21,7 @@ from eventlog.event import Provenance
 from eventlog.event import Told as ToldEvent
 from eventlog.events import AnyEvent, CdcSeen, DaemonPodSeen, DomainSeen, NodeSeen, Row, WatchGap, WriteAnswered
 from eventlog.record import Entry
+from kube import reflector
 from kube.names import CDCS
 from kube.objects import ComputeDomainClique
 from projections.fold import WATCH_PREFIX, is_clique, is_domain
@@ -47,13 +48,45 @@ class _Cdc:
     def __init__(self) -> None:
         self.version = -1
         self.generation = 0
+        self.is_ending = False
         self.rows: OrderedDict[int, tuple[Row, ...]] = OrderedDict()
 
-    def take(self, version: int, generation: int, rows: tuple[Row, ...]) -> None:
-        self.version, self.generation = version, generation
+    def take(self, version: int, generation: int, rows: tuple[Row, ...], *, is_ending: bool) -> None:
+        self.version, self.generation, self.is_ending = version, generation, is_ending
         self.rows[version] = rows
         if len(self.rows) > _BASES_MAX:
             self.rows.popitem(last=False)
+
+
+class _Lists:
+    """Lists that captures of one cluster tell at the same time: only the one that began last proves what is absent.
+
+    To the normaliser there is one list of a kind at a time, and what the others held before is none of it. A list may
+    begin in one file of a capture that was rotated, and be complete in the next.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[str]] = {}
+        self._void: dict[str, set[str]] = {}
+
+    def proves(self, told: Marked) -> bool:
+        """Say whether the mark counts: all do but the end of a list that another one was begun beside."""
+        plural, path = told.event.selector.resource.plural, told.source.rpartition(":")[0]
+        began, void = self._open.setdefault(plural, []), self._void.setdefault(plural, set())
+        if isinstance(told.event, reflector.RelistBegan):
+            began[:] = [*(one for one in began if one != path), path]
+            void.discard(path)
+        if not isinstance(told.event, reflector.RelistCompleted):
+            return True
+        if path in void or (void and path not in began):
+            void.discard(path)
+            return False
+        if len(began) > 1 and began[-1] != path:
+            began[:] = [one for one in began if one != path]
+            return False
+        void.update(one for one in began[:-1] if one != path)
+        began.clear()
+        return True
 
 
 class Recorder:
@@ -65,6 +98,7 @@ class Recorder:
         self._named: dict[Place, Seen] = {}
         self._cdcs: dict[str, _Cdc] = {}
         self._requests: OrderedDict[str, None] = OrderedDict()
+        self._lists = _Lists()
 
     def take(self, told: Told) -> list[Entry]:
         """Give the entries that follow."""
@@ -76,6 +110,8 @@ class Recorder:
             case Answered():
                 return list(self._answered(told))
             case Marked():
+                if not self._lists.proves(told):
+                    return []
                 return _entries(self._normaliser.handle(told.event), told, Provenance(told.source))
             case Lost():
                 if told.namespace and not self._knows_of(told.resource, told.namespace):
@@ -101,7 +137,7 @@ class Recorder:
             known = None
         is_new = known is None or version > known.resource_version
         seen = None if told.gone else observations.read(told.object)
-        inferred = self._judge(told, seen) if is_new else ""
+        inferred = self._judge(told, seen) if is_new else told.inferred
         if seen is not None:
             if is_new:
                 self._named[place] = seen
@@ -118,14 +154,17 @@ class Recorder:
         if not isinstance(told.object, ComputeDomainClique):
             return ""
         known = self._cdcs.setdefault(told.object.metadata.uid, _Cdc())
-        before, is_first = known.generation, known.version < 0
-        known.take(told.version, told.generation, seen.rows if isinstance(seen, CdcSeen) else ())
+        before, is_first, was_ending = known.generation, known.version < 0, known.is_ending
+        rows = seen.rows if isinstance(seen, CdcSeen) else ()
+        known.take(told.version, told.generation, rows, is_ending=told.object.metadata.terminating)
         if told.inferred:
             return told.inferred
         if told.generation == 0:
             return UNTOLD_COUNT
         missing = told.generation - before - 1
-        if missing <= 0 or (told.gone and missing == 1):  # A deletion counts as a change of its own.
+        if missing <= 0 or (
+            told.gone and not was_ending and missing == 1
+        ):  # That it is to be deleted is a change of its own.
             return ""
         changes = "1 change" if missing == 1 else f"{missing} changes"
         if is_first:
@@ -135,7 +174,7 @@ class Recorder:
     def _removed(self, told: Removed) -> list[Entry]:
         place = (told.resource.plural, told.namespace, told.name)
         known = self._named.get(place)
-        if known is None:
+        if known is None or told.uid not in {"", known.uid}:
             return []
         return self._ended(told, place, known, Provenance(told.source, told.writer, UNTOLD_VERSION))
 

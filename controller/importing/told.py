@@ -56,7 +56,7 @@ class ObjectTold(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """An object was deleted, and all that the source tells of it is its name."""
+    """An object was deleted, and all that the source tells of it is its name, and perhaps its UID."""
 
     source: str
     time_ms: int
@@ -64,6 +64,7 @@ class Removed(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     writer: str = ""
+    uid: str = ""
 
 
 class WantedRow(Struct, frozen=True):

@@ -7,12 +7,13 @@ The queue is bounded: a log that is slow or not writable holds the reflectors up
 import asyncio
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from typing import NoReturn
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from controller.appender import Appender
+from controller.appender import Appender, at_any_time
 from controller.observing.live_reads import LiveReads
 from controller.observing.normaliser import Keyed, Normaliser
 from kube import reflector
@@ -42,11 +43,22 @@ Told = reflector.ReflectorEvent | LiveRead
 class Ingest:
     """Takes what is observed and appends it."""
 
-    def __init__(self, normaliser: Normaliser, appender: Appender, clock: Clock, logger: FilteringBoundLogger) -> None:
-        """`normaliser` is seeded already."""
+    def __init__(
+        self,
+        normaliser: Normaliser,
+        appender: Appender,
+        clock: Clock,
+        logger: FilteringBoundLogger,
+        ensure: Callable[[], None] = at_any_time,
+    ) -> None:
+        """`normaliser` is seeded already.
+
+        `ensure` raises once another process may observe: what it does not know of, it never takes back.
+        """
         self._normaliser = normaliser
         self._reads = LiveReads(normaliser, logger)
         self._appender = appender
+        self._ensure = ensure
         self._clock = clock
         self._queue: asyncio.Queue[Told] = asyncio.Queue(QUEUE_MAX)
         self._complete: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -84,7 +96,7 @@ class Ingest:
                 batch.append(self._queue.get_nowait())
             keyed = [event for told in batch for event in self._normalise(told)]
             if keyed:
-                for position in await self._appender.append(keyed):
+                for position in await self._appender.append(keyed, self._ensure):
                     self.ends[position.partition] = position.offset + 1
             for told in batch:
                 if isinstance(told, LiveRead):

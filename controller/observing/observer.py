@@ -6,7 +6,7 @@ out what is there already. So it is seeded before it looks. One observer is enou
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from structlog.typing import FilteringBoundLogger
 
@@ -40,11 +40,13 @@ class Observer:
         rng: random.Random,
         logger: FilteringBoundLogger,
         recheck_s: float,
+        ensure: Callable[[], None],
     ) -> None:
         """Make the parts; nothing is watched yet.
 
         Of the `selectors`, the first lists of the second ones prove what
         concerns the first. `recheck_s` is how often what no watch can prove is looked at again.
+        `ensure` raises once this process may not observe any more.
         """
         self._selectors = selectors
         self._recheck_s = recheck_s
@@ -54,7 +56,7 @@ class Observer:
         self._logger = logger
         self._views = Views(clock, rng, logger)
         self._normaliser = Normaliser()
-        self._ingest = Ingest(self._normaliser, appender, clock, logger)
+        self._ingest = Ingest(self._normaliser, appender, clock, logger, ensure)
         self._reflectors: dict[str, Reflector] = {}
 
     @property

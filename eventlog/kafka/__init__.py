@@ -5,9 +5,10 @@ log are set up, `form` how a record looks there, `sender` how an append ends. `l
 promises.
 """
 
+from eventlog.kafka.driver import InstanceTaken
 from eventlog.kafka.log import KafkaLog
 from eventlog.kafka.place import KafkaPlace, parse
 from eventlog.kafka.settings import KafkaSettings
 from eventlog.kafka.snapshots import KafkaSnapshots
 
-__all__ = ["KafkaLog", "KafkaPlace", "KafkaSettings", "KafkaSnapshots", "parse"]
+__all__ = ["InstanceTaken", "KafkaLog", "KafkaPlace", "KafkaSettings", "KafkaSnapshots", "parse"]

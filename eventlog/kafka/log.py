@@ -65,6 +65,21 @@ class KafkaLog:
         return await cls._open(place, settings, None, foreign, topics.recorded_partitions)
 
     @classmethod
+    async def open_as_made(cls, place: KafkaPlace, settings: KafkaSettings, *, foreign: Foreign) -> "KafkaLog":
+        """Open the log for reading, also where its topic was given more partitions since: with those it was made with.
+
+        `foreign` is told of all that is in the others.
+        """
+        log = await cls._open(place, settings, None, foreign, topics.partitions_as_made)
+        try:
+            async for position in topics.added_since(log.cluster, place, log.partitions):
+                foreign(position, "its partition was added to the topic")
+        except BaseException:
+            await log.close()
+            raise
+        return log
+
+    @classmethod
     async def _open(
         cls,
         place: KafkaPlace,

@@ -109,11 +109,11 @@ class _Reading:
             client_id=self._take("client.id") or "cliquelog",
             linger_ms=self._number("linger.ms", 0, 1_000, KafkaSettings().linger_ms),
             request_ms=self._number("request.timeout.ms", 100, 600_000, KafkaSettings().request_ms),
-            delivery_ms=self._number("delivery.timeout.ms", 100, 600_000, KafkaSettings().delivery_ms),
             metadata_age_ms=self._number("metadata.max.age.ms", 100, 600_000, KafkaSettings().metadata_age_ms),
             session_ms=self._number("session.timeout.ms", 6_000, 1_800_000, KafkaSettings().session_ms),
             heartbeat_ms=self._number("heartbeat.interval.ms", 100, 600_000, KafkaSettings().heartbeat_ms),
         )
+        settings = self._with_delivery(settings)
         if settings.heartbeat_ms >= settings.session_ms:
             self._refuse(
                 "heartbeat.interval.ms",
@@ -133,8 +133,27 @@ class _Reading:
             self._refuse(name, "this setting is not known; take it out (docs/kafka.md lists those that are)")
         return settings
 
+    def _with_delivery(self, settings: KafkaSettings) -> KafkaSettings:
+        """Read how long an append may take: as long as its one request at least, as Kafka's own client has it."""
+        name = "delivery.timeout.ms"
+        least = settings.request_ms + settings.linger_ms
+        delivery_ms = self._number(name, 100, 600_000, max(KafkaSettings().delivery_ms, least))
+        if delivery_ms < least:
+            self._refuse(
+                name,
+                f"{delivery_ms} ms are less than one request may take: set it to {least} or more, which is "
+                "request.timeout.ms and linger.ms together, or set those to less",
+            )
+        return msgspec.structs.replace(settings, delivery_ms=delivery_ms)
+
     def _with_sasl(self, settings: KafkaSettings) -> KafkaSettings:
-        mechanism = self._choice("sasl.mechanism", MECHANISMS, self._take("sasl.mechanisms") or "")
+        name = (
+            "sasl.mechanisms"
+            if "sasl.mechanism" not in self._left and "sasl.mechanisms" in self._left
+            else "sasl.mechanism"
+        )
+        mechanism = self._choice(name, MECHANISMS, "")
+        self._take("sasl.mechanisms")
         if mechanism == "OAUTHBEARER":
             url = self._take("sasl.oauthbearer.token.endpoint.url")
             self._take("sasl.jaas.config")
@@ -151,8 +170,12 @@ class _Reading:
         username = self._take("sasl.username") or jaas.get("username", "")
         password = self._take("sasl.password") or jaas.get("password", "")
         if not username or not password:
-            missing = "sasl.username" if not username else "sasl.password"
-            self._refuse(missing, f"{mechanism} needs a user and a password: set sasl.username and sasl.password")
+            missing = "username" if not username else "password"
+            if "sasl.jaas.config" in self._lines:
+                told = f'there is no {missing}="..." in it, which {mechanism} needs: write it, in quotation marks'
+                self._refuse("sasl.jaas.config", told)
+            told = f"{mechanism} needs a user and a password: set sasl.username and sasl.password"
+            self._refuse(f"sasl.{missing}", told)
         return msgspec.structs.replace(settings, mechanism=mechanism, username=username, password=Secret(password))
 
     def _context(self) -> ssl.SSLContext:
@@ -192,7 +215,7 @@ class _Reading:
         value = self._take(name) or default
         if value not in choices:
             known = ", ".join(one or "(nothing)" for one in choices)
-            self._refuse(name, f"{name} is {value!r}; choose one of {known}")
+            self._refuse(name, f"{value!r} is none of {known}; choose one of them")
         return value
 
     def _number(self, name: str, least: int, most: int, default: int) -> int:
@@ -200,7 +223,7 @@ class _Reading:
         if not value:
             return default
         if not (value.isascii() and value.isdecimal() and len(value) < 10 and least <= int(value) <= most):
-            self._refuse(name, f"{name} is {value!r}, not a number from {least} to {most}; correct it")
+            self._refuse(name, f"{value!r} is not a number from {least} to {most}; correct it")
         return int(value)
 
     def _take(self, name: str) -> str:

@@ -7,7 +7,7 @@ also what tells a log from somebody else's topic.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from eventlog.kafka.driver import MESSAGE_BYTES, Cluster, Message, TopicDescript
 from eventlog.kafka.place import KafkaPlace
 from eventlog.kafka.sender import Sender
 from eventlog.log import LogUnavailable, LogUnreadable
+from eventlog.record import Position
 
 DEED_KEY = b"log"
 DEED_VERSION = 1
@@ -122,6 +123,26 @@ async def recorded_partitions(cluster: Cluster, place: KafkaPlace) -> int:
     return deed.partitions
 
 
+async def partitions_as_made(cluster: Cluster, place: KafkaPlace) -> int:
+    """Do as `recorded_partitions`, but let pass topics that were given more partitions since."""
+    log, _, deed = await _there(cluster, place)
+    if log.partitions < deed.partitions:
+        raise changed_partitions(log.name, deed.partitions, log.partitions)
+    return deed.partitions
+
+
+async def added_since(cluster: Cluster, place: KafkaPlace, partitions: int) -> AsyncIterator[Position]:
+    """Give where records are in the partitions that the log was not made with: somebody else's, nobody of ours appends.
+
+    A mark of a transaction counts as one.
+    """
+    (log,) = await cluster.describe(place.topic)
+    for partition in range(partitions, log.partitions if log is not None else 0):
+        beginning, end = await cluster.beginning(place.topic, partition), await cluster.end(place.topic, partition)
+        for offset in range(beginning, end):
+            yield Position(partition, offset)
+
+
 async def examine(cluster: Cluster, place: KafkaPlace) -> int:
     """Do as `recorded_partitions`, and also refuse topics that have shortcomings, with the first of them."""
     log, snapshots, deed = await _there(cluster, place)
@@ -166,8 +187,7 @@ async def create(cluster: Cluster, place: KafkaPlace, wanted: Wanted) -> bool:
     for topic in (log, snapshots):
         if topic is not None:
             await _refuse_occupied(cluster, topic, wanted)
-    await cluster.create_topic(described(place.snapshots, wanted, _SNAPSHOTS))
-    await cluster.create_topic(described(place.topic, wanted, _LOG))
+    await cluster.create_topics(described(place.snapshots, wanted, _SNAPSHOTS), described(place.topic, wanted, _LOG))
     await _wait_until_seen(cluster, place, wanted)
     await _record(cluster, place, wanted.partitions)
     return True

@@ -22,7 +22,7 @@ from mode.threads import WorkerThread
 from eventlog.kafka.driver import Message, group
 from eventlog.kafka.driver.connecting import reason
 from eventlog.kafka.log import KafkaLog
-from eventlog.log import LogUnavailable
+from eventlog.log import LogError, LogUnavailable
 from eventlog.record import Record
 
 BUFFER = 1_000
@@ -69,7 +69,10 @@ class GroupWorker:
         self._app.agent(source, name="partition", isolated_partitions=True)(self._deliver)
 
     async def run(self) -> NoReturn:
-        """Work until cancelled. Raises LogUnavailable if the group cannot be joined, or when the worker crashes."""
+        """Work until cancelled.
+
+        Raises LogUnavailable if the group cannot be joined, or when the worker crashes; InstanceTaken.
+        """
         starting = asyncio.create_task(self._app.start(), name="faust")
         try:
             while not self._app.should_stop:
@@ -78,8 +81,9 @@ class GroupWorker:
                     starting.result()
                     await asyncio.sleep(CHECK_S)
                 self._app.check()
+            self._app.check()  # What ended it may have come from there.
             raise self._failed(self._app.crash_reason)
-        except LogUnavailable:
+        except LogError:
             raise
         except Exception as error:
             raise self._failed(error) from error

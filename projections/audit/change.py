@@ -5,7 +5,18 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from eventlog.event import Told
-from eventlog.events import AnyEvent, CdcGone, CdcSeen, DomainGone, NodeGone, NodeSeen, Row, WatchGap, WriteAnswered
+from eventlog.events import (
+    AnyEvent,
+    CdcGone,
+    CdcSeen,
+    DomainGone,
+    DomainSeen,
+    NodeGone,
+    NodeSeen,
+    Row,
+    WatchGap,
+    WriteAnswered,
+)
 from eventlog.record import Position
 from projections.clique import CliqueState, Membership
 from projections.fold import Aggregate
@@ -54,6 +65,24 @@ class Change(msgspec.Struct, frozen=True):
     def dated(self) -> str:
         """What the record's time was taken from; empty if its source states it."""
         return _provenance(self.event, "dated")
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The domains whose membership in the clique the record may have changed: those alone that it names.
+
+        A clique may have seen thousands of domains, and to compare all of them for each record takes minutes.
+        """
+        event, before = self.event, self.before
+        match event:
+            case NodeSeen() | NodeGone():
+                known = before.nodes.get(event.name) if isinstance(before, CliqueState) else None
+                named = {known.domain if known is not None else "", getattr(event, "domain", "")}
+                return tuple(sorted(named - {""}))
+            case DomainSeen() | DomainGone():
+                return (event.uid,)
+            case _:
+                domain = getattr(event, "domain", "")
+                return (domain,) if domain else ()
 
     @property
     def clique(self) -> CliqueState | None:

@@ -40,7 +40,7 @@ class Holding(msgspec.Struct, frozen=True):
 
     `first_version` is the resourceVersion of the CDC that first showed it, `end_version` of the one that no longer did;
     None if none did, or it is shown still. `inferred` holds the reasons why it is not all observed. `decided`: a
-    decision of ours gave it, whatever rows were seen.
+    decision of ours gave it, whatever rows were seen; `seen_first`: a row showed it before.
     """
 
     clique: str
@@ -53,13 +53,15 @@ class Holding(msgspec.Struct, frozen=True):
     end_version: int | None
     inferred: tuple[str, ...]
     decided: bool = False
+    seen_first: bool = False
 
 
 class _Open:
     """A holding that lasts."""
 
-    def __init__(self, begin: Moment, inferred: str) -> None:
+    def __init__(self, begin: Moment, inferred: str, *, seen_first: bool) -> None:
         self.begin = begin
+        self.seen_first = seen_first
         self.inferred = [f"its begin: {inferred}"] if inferred else []
         self.released: Moment | None = None
         self.decided = False
@@ -97,7 +99,7 @@ class Holdings:
         if before.domains is after.domains:
             return []
         ended: list[Holding] = []
-        for domain in sorted(before.domains.keys() | after.domains.keys()):
+        for domain in change.domains:
             old, new = before.domains.get(domain, _NONE), after.domains.get(domain, _NONE)
             if old.cdc is not new.cdc or old.holdings is not new.holdings:
                 ended.extend(self._domain(change, domain, old, new))
@@ -148,7 +150,7 @@ class Holdings:
         for pair, one in is_open.items():
             one.go_on(version, reason, decided=pair in decided, shown=pair in shown)
         for pair in sorted((decided | shown) - is_open.keys()):
-            is_open[pair] = _Open(_moment(change, _begin_cause(change)), reason)
+            is_open[pair] = _Open(_moment(change, _begin_cause(change)), reason, seen_first=pair not in decided)
         for pair in decided:
             is_open[pair].decided = True
         for pair in shown:
@@ -193,4 +195,16 @@ def _holding(clique: str, domain: str, pair: Pair, one: _Open, end: Moment | Non
     # The same reason may hold at many changes; a reader needs it once.
     inferred = tuple(dict.fromkeys(one.inferred))
     version = one.end_version if end is not None else None
-    return Holding(clique, domain, node, index, one.begin, end, one.first_version, version, inferred, one.decided)
+    return Holding(
+        clique,
+        domain,
+        node,
+        index,
+        one.begin,
+        end,
+        one.first_version,
+        version,
+        inferred,
+        one.decided,
+        one.seen_first,
+    )

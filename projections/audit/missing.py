@@ -13,6 +13,7 @@ from projections.audit.finding import counted, seconds
 from projections.audit.situation import Situation
 from projections.clique import holders
 from projections.desired import waiting_line
+from projections.readiness import READY
 
 CLIQUE_OF_NODE = "nvidia.com/gpu.clique"
 DOMAIN_OF_NODE = "resource.nvidia.com/computeDomain"
@@ -108,8 +109,16 @@ def _no_daemon_set(one: Situation) -> Missing | None:
     return Missing("no-daemon-set", sentence, _describe_domain(one))
 
 
+def _tells_of_no_pod(one: Situation) -> bool:
+    """Say whether only rows tell of the node's daemon: a history that was imported may lack the pods."""
+    trail = one.trail
+    if one.decides or trail is None or trail.had_pod:
+        return False
+    return (one.standing.listed is not None and not one.standing.left) or trail.removal is not None
+
+
 def _no_pod(one: Situation) -> Missing | None:
-    if one.standing.pod is not None:
+    if one.standing.pod is not None or _tells_of_no_pod(one):
         return None
     sentence = f"there is no daemon pod of the ComputeDomain {one.domain_name} on node {one.node}"
     sets = one.overall.daemon_sets if one.overall is not None else ()
@@ -136,7 +145,12 @@ def _no_address(one: Situation) -> Missing | None:
 
 
 def _not_ready(one: Situation) -> Missing | None:
-    pod = one.standing.pod
+    pod, row = one.standing.pod, one.standing.listed
+    if pod is None and row is not None and row.ip and row.status != READY and _tells_of_no_pod(one):
+        if one.trail is not None and one.trail.refusal is not None:
+            return None
+        sentence = f"the row of node {one.node} says that its daemon is not ready: IMEX is not"
+        return Missing("imex-not-ready", sentence, _look_at_cdc(one))
     if pod is None or pod.ready:
         return None
     if one.standing.listed is None or not (pod.reader or one.standing.has_row()):
@@ -154,7 +168,8 @@ def _row_not_written(one: Situation) -> Missing | None:
     if row is None and removal is not None:
         by = f" by {removal.writer}" if removal.writer else ""
         ago = seconds(one.at_ms - removal.time_ms)
-        sentence = f"the row of node {one.node} was taken out{by} {ago} before, while its daemon lived"
+        lived = ", while its daemon lived" if pod is not None else ""
+        sentence = f"the row of node {one.node} was taken out{by} {ago} before{lived}"
         return Missing("row-removed", f"{sentence} (record {removal.evidence.position})", _look_at_cdc(one))
     if row is None or not row.ip:
         what = f"the row of node {one.node} is not written"

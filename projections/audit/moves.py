@@ -1,5 +1,6 @@
 """Nodes that had more than one index, and pairs of them that exchanged theirs: what breaks a running job."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,6 +8,11 @@ from itertools import pairwise
 import msgspec
 
 from projections.audit.holdings import Holding
+
+Step = tuple[Holding, Holding]
+Ways = defaultdict[tuple[str, str, int, int], list[Step]]
+"""By clique, domain, and the indices before and after: the holdings that ended and begun, by time."""
+NEAR = 16
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -30,9 +36,9 @@ def moves(holdings: Sequence[Holding]) -> list[Move]:
         for life in lives.values()
         for before, after in _pairs(sorted(life, key=lambda one: (one.begin.time_ms, one.begin.position)))
     ]
-    by_way: defaultdict[tuple[str, str, int, int], list[str]] = defaultdict(list)
-    for before, after in steps:
-        by_way[before.clique, before.domain, before.index, after.index].append(after.node)
+    by_way: Ways = defaultdict(list)
+    for before, after in sorted(steps, key=lambda step: step[1].begin.time_ms):
+        by_way[before.clique, before.domain, before.index, after.index].append((before, after))
     found = [Move(before, after, _partner(by_way, before, after)) for before, after in steps]
     return sorted(found, key=lambda one: (one.begun.begin.time_ms, one.begun.clique, one.begun.begin.position))
 
@@ -41,6 +47,17 @@ def _pairs(life: Sequence[Holding]) -> list[tuple[Holding, Holding]]:
     return [(one, other) for one, other in pairwise(life) if one.index != other.index]
 
 
-def _partner(by_way: dict[tuple[str, str, int, int], list[str]], before: Holding, after: Holding) -> str:
+def _partner(by_way: Ways, before: Holding, after: Holding) -> str:
+    """Give the node that moved the other way: each had the index of the other before the other got it.
+
+    Of many the nearest in time are looked at.
+    """
     ways = by_way.get((before.clique, before.domain, after.index, before.index), [])
-    return next((node for node in ways if node != after.node), "")
+    nearest = bisect_left(ways, after.begin.time_ms, key=lambda way: way[1].begin.time_ms)
+    near = ways[max(0, nearest - NEAR) : nearest + NEAR]
+    near.sort(key=lambda way: abs(way[1].begin.time_ms - after.begin.time_ms))
+    return next((now.node for had, now in near if now.node != after.node and _exchanged(before, after, had, now)), "")
+
+
+def _exchanged(before: Holding, after: Holding, had: Holding, now: Holding) -> bool:
+    return had.begin.time_ms < after.begin.time_ms and before.begin.time_ms < now.begin.time_ms

@@ -14,6 +14,7 @@ from projections.audit.change import Change
 from projections.audit.finding import Evidence, evidence
 from projections.buckets import find, values
 from projections.clique import CliqueState, Pod, labelled, pods_by_node, row_is_dead
+from projections.desired import CDCS
 from projections.domain import DomainState
 from projections.readiness import READY
 
@@ -140,13 +141,17 @@ class Trail:
         self.marks: dict[str, Mark] = {}
         self.refusal: Refusal | None = None
         self.removal: Removal | None = None
+        self.touched_ms = 0
+        """When anything of it changed last."""
+        self.had_pod = False
+        """Whether the history has ever told of a daemon pod there."""
         self.was_labelled = False
         """Whether the history has ever told of the label: one without nodes tells of none."""
         self.began_ms = 0
         """When the life before the daemon's present one ended; 0 if this is the first that is known."""
 
-    def take(self, change: Change) -> None:
-        """Take in a record of the key."""
+    def take(self, change: Change, doubt: str = "") -> None:
+        """Take in a record of the key; `doubt` says why what it shows may have been so before."""
         before = self.standing
         match change.after:
             case CliqueState():
@@ -156,6 +161,8 @@ class Trail:
         self._follow_refusals(change, before)
         if self.standing == before:
             return
+        self.touched_ms = change.time_ms
+        self.had_pod = self.had_pod or self.standing.pod is not None
         self.was_labelled = self.was_labelled or self.standing.joined is not None
         self._follow_removal(change, before)
         taken = self.standing.marks()
@@ -164,7 +171,7 @@ class Trail:
         self.marks = {
             step: known
             if (known := self.marks.get(step)) is not None and known.value == value
-            else Mark(value, change.time_ms, evidence(change), change.inferred)
+            else Mark(value, change.time_ms, evidence(change), change.inferred or doubt)
             for step, value in taken.items()
         }
 
@@ -178,13 +185,13 @@ class Trail:
 
     def _follow_removal(self, change: Change, before: Standing) -> None:
         now = self.standing
-        if before.listed is not None and now.listed is None:
+        if before.listed is not None and now.listed is None and not before.left:
             self.removal = Removal(change.time_ms, change.writer, evidence(change))
         elif now.listed is not None or _uid(now) != _uid(before):
             self.removal = None
 
     def _concerns(self, event: WriteAnswered) -> bool:
-        return (event.domain, event.node) == (self.domain, self.node)
+        return (event.resource, event.domain, event.node) == (CDCS, self.domain, self.node)
 
 
 def _uid(standing: Standing) -> str:

@@ -6,7 +6,7 @@ stale record must not count.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 
 import msgspec
@@ -103,12 +103,12 @@ class Timeline:
             return
         before = change.before if isinstance(change.before, CliqueState) else CliqueState()
         step = min(max((change.time_ms - self.begin_ms) // self.width_ms, 0), self._last)
-        for domain in _changed(before, after):
+        for domain in _changed(change, before, after):
             difference = level_of(after.domains.get(domain, _NONE)) - level_of(before.domains.get(domain, _NONE))
             if difference != Level():
                 self._changes[step] += difference
                 self._rise(self._tally(change.key, domain), difference, change.time_ms)
-        code = _answer(change, before)
+        code = answer(change)
         if code is not None:
             tally = self._tally(change.key, getattr(change.event, "domain", ""))
             tally.writes.count(code)
@@ -156,21 +156,21 @@ def level_of(membership: Membership) -> Level:
     return Level(len(pods), sum(pod.ready for pod in pods), len(rows), sum(row.status == "Ready" for row in rows))
 
 
-def _changed(before: CliqueState, after: CliqueState) -> Iterator[str]:
+def _changed(change: Change, before: CliqueState, after: CliqueState) -> Iterator[str]:
     """Give the domains whose pods or rows are others now."""
     if before.domains is after.domains:
         return
-    names: Iterable[str] = before.domains.keys() | after.domains.keys()
-    for domain in sorted(names):
+    for domain in change.domains:
         old, new = before.domains.get(domain, _NONE), after.domains.get(domain, _NONE)
         if old.pods is not new.pods or old.cdc is not new.cdc:
             yield domain
 
 
-def _answer(change: Change, before: CliqueState) -> int | None:
+def answer(change: Change) -> int | None:
     """Give the HTTP status of the write of a clique object that the record tells of; None if it tells of none."""
+    before = change.before if isinstance(change.before, CliqueState) else CliqueState()
     match change.event:
-        case CdcSeen(domain=domain, resource_version=version):
+        case CdcSeen(domain=domain, resource_version=version) if change.clique is not None:
             return 200 if version > before.domains.get(domain, _NONE).cdc_version else None
         case WriteAnswered(clique=clique, resource=resource, code=code) if clique == change.key and resource == CDCS:
             return code

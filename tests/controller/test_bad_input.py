@@ -211,6 +211,29 @@ def test_a_group_without_the_engine_that_has_one_is_refused(log: Path, option: s
     assert said == "--group and --group-instance-id are of --engine faust: add that, or leave them out"
 
 
+@pytest.mark.parametrize("value", ["", " "])
+def test_a_group_needs_a_name(log: Path, value: str) -> None:
+    """An empty one would be that of everybody who gave none."""
+    assert refused_option(log, "--group", value) == (
+        f"Invalid value for '--group': {value!r} cannot be the name of a group: give one, or leave the option out"
+    )
+
+
+@pytest.mark.parametrize("value", ["", ".", "..", "a b", "ü", "n" * 250])
+def test_a_name_that_kafka_would_not_take_for_a_member_is_refused(value: str) -> None:
+    needed = ["run", "--log", "kafka://127.0.0.1:9/topic", "--image-name", "image", "--engine", "faust"]
+    done = CliRunner().invoke(main, [*needed, "--group-instance-id", value])
+    said = sentence_of(done.output, done.exit_code, 2)
+    assert said.startswith(f"Invalid value for '--group-instance-id': {value!r} cannot be the name of a process")
+
+
+def test_a_name_in_the_environment_is_an_offer_that_the_embedded_engine_does_not_take(log: Path) -> None:
+    arguments = ["run", "--log", f"sqlite:{log}", "--image-name", "image", "--kubeconfig", str(log.parent / "none")]
+    done = CliRunner().invoke(main, arguments, env={"GROUP_INSTANCE_ID": "of some/other program"})
+    # The kubeconfig is what is looked at next.
+    assert str(log.parent / "none") in sentence_of(done.output, done.exit_code, CONFIGURATION)
+
+
 def test_an_engine_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "find_spec", lambda _: None)
     place = "kafka://127.0.0.1:9/topic"

@@ -17,7 +17,7 @@ from rich.console import Console
 from controller import exits, places
 from controller.commands import copy as copy_command
 from controller.commands.cli import main
-from controller.copying import LIMIT, Copied, copy
+from controller.copying import LIMIT, Copied, Side, accept, copy
 from eventlog import codec
 from eventlog.events import NodeSeen, RelistBegan
 from eventlog.integrity import check
@@ -63,7 +63,8 @@ def unseen(_phase: str, _done: int, _total: int) -> None:
 
 
 async def copied(source: EventLog, target: EventLog) -> Copied:
-    return await copy(source, target, unseen)
+    one, other = Side("one", source), Side("other", target)
+    return await copy(one, await accept(one, unseen), other, unseen)
 
 
 EVENTS = st.builds(
@@ -83,7 +84,8 @@ def test_whatever_of_the_source_is_there_already_the_copy_is_the_source(found: l
             await target.append(some)
         result = await copied(source, target)
         assert await contents(target) == await contents(source)
-        assert (result.records, result.there_already) == (len(found), sum(map(len, began)))
+        already = sum(map(len, began))
+        assert (result.records, result.there_already, result.copied) == (len(found), already, len(found) - already)
         assert result.differences == ()
         reports = await check(source, {}, dense=True)
         assert [(one.records, one.head) for one in result.partitions] == [
@@ -99,7 +101,8 @@ async def test_a_second_call_copies_what_has_come_since() -> None:
     await source.append(entries(50, first=20))
     second = await copied(source, target)
     third = await copied(source, target)
-    assert [(one.records, one.there_already) for one in (first, second, third)] == [(20, 0), (50, 20), (50, 50)]
+    assert [(one.there_already, one.copied) for one in (first, second, third)] == [(0, 20), (20, 30), (50, 0)]
+    assert [one.records for one in (first, second, third)] == [20, 50, 50]
     assert third.partitions == second.partitions
     assert await contents(target) == await contents(source)
 
@@ -115,7 +118,7 @@ async def test_a_target_that_holds_anything_else_is_refused_and_left_as_it_is(ch
     source, target = await log_of(found), await log_of(there)
     before = await contents(target)
     with pytest.raises(
-        LogUnreadable, match=r"holds records that are no copy of .*; it was left as it is, give another"
+        LogUnreadable, match=r"other holds records that are no copy of one: at .* in one .*; it was left as it is, give"
     ):
         await copied(source, target)
     assert await contents(target) == before
@@ -134,7 +137,7 @@ async def test_all_partitions_are_compared_before_anything_is_appended() -> None
 
 
 async def test_a_target_with_another_number_of_partitions_is_refused() -> None:
-    with pytest.raises(LogUnreadable, match="has 4 partitions and cliquelog has 3, so that keys would change theirs"):
+    with pytest.raises(LogUnreadable, match="other has 4 partitions and one has 3, so that keys would change theirs"):
         await copied(await log_of(entries(5)), MemoryLog(partitions=4))
 
 
@@ -186,11 +189,11 @@ class Beheaded(MemoryLog):
 
 
 async def test_a_log_whose_first_records_are_gone_is_refused() -> None:
-    for source, target in (
-        (Beheaded(partitions=PARTITIONS), MemoryLog(partitions=PARTITIONS)),
-        (MemoryLog(partitions=PARTITIONS), Beheaded(partitions=PARTITIONS)),
+    for name, source, target in (
+        ("one", Beheaded(partitions=PARTITIONS), MemoryLog(partitions=PARTITIONS)),
+        ("other", MemoryLog(partitions=PARTITIONS), Beheaded(partitions=PARTITIONS)),
     ):
-        with pytest.raises(LogUnreadable, match="partition 1 of cliquelog begins at offset 2: the records before are"):
+        with pytest.raises(LogUnreadable, match=f"partition 1 of {name} begins at offset 2: the records before are"):
             await copied(source, target)
 
 
@@ -309,8 +312,9 @@ def test_a_log_is_copied_into_a_new_file_and_told_in_numbers(source: Path, tmp_p
     target = tmp_path / "to.sqlite"
     first = json.loads(run(f"sqlite:{source}", f"sqlite:{target}", "--json").output)
     assert (first["source"], first["target"], first["not_ours"]) == (f"sqlite:{source}", f"sqlite:{target}", 0)
-    assert (first["copied"]["records"], first["copied"]["there_already"]) == (40, 0)
-    assert first["copied"]["differences"] == []
+    assert (first["copied"], first["there_already"], first["records"]) == (40, 0, 40)
+    assert (first["first_not_ours"], first["differences"]) == (None, [])
+    assert first["seconds"] == round(first["seconds"], 3)
     second = run(f"sqlite:{source}", f"sqlite:{target}")
     assert second.exit_code == 0
     assert second.output.splitlines()[0] == "copied      0 records; 40 were there already"
@@ -319,9 +323,7 @@ def test_a_log_is_copied_into_a_new_file_and_told_in_numbers(source: Path, tmp_p
         json.loads(CliRunner().invoke(main, ["verify", f"sqlite:{path}", "--json"]).output) for path in (source, target)
     )
     assert heads == others
-    assert {str(one["partition"]): one["head"] for one in first["copied"]["partitions"] if one["records"]} == heads[
-        "heads"
-    ]
+    assert {str(one["partition"]): one["head"] for one in first["partitions"] if one["records"]} == heads["heads"]
 
 
 def test_what_cannot_be_copied_is_one_sentence_and_nothing_is_made(source: Path, tmp_path: Path) -> None:
@@ -336,6 +338,51 @@ def test_what_cannot_be_copied_is_one_sentence_and_nothing_is_made(source: Path,
         assert sentence(result)
 
 
+@pytest.mark.parametrize("flaw", ["a newer schema", "a head cut off", "in the wrong partition"])
+def test_a_source_that_is_refused_leaves_nothing_behind(source: Path, tmp_path: Path, flaw: str) -> None:
+    change = {
+        "a newer schema": "UPDATE headers SET schema_version = 99 WHERE controller = 'c1'",
+        "a head cut off": "DELETE FROM record WHERE position = (SELECT min(position) FROM record)",
+        "in the wrong partition": "UPDATE record SET key = iif(key = 'fabric.0', 'fabric.1', 'fabric.0')",
+    }[flaw]
+    with closing(sqlite3.connect(source)) as tool:
+        tool.execute(change)
+        tool.commit()
+    result = run(f"sqlite:{source}", f"sqlite:{tmp_path / 'to.sqlite'}")
+    assert result.exit_code == exits.LOG
+    assert f"sqlite:{source}" in sentence(result)
+    assert [path.name for path in tmp_path.glob("to*")] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "target", "told"),
+    [
+        (("--kafka-config", "x"), "sqlite:to", "--kafka-config is for a log on Kafka, and neither FROM nor TO is one"),
+        (("--replication-factor", "3"), "sqlite:to", "--replication-factor is for a log on Kafka, and TO is not one"),
+        (("--min-insync-replicas", "1"), "sqlite:to", "--min-insync-replicas is for a log on Kafka, and TO is not one"),
+        (
+            ("--from-kafka-config", "x"),
+            "kafka://b:9/t",
+            "--from-kafka-config is for a log on Kafka, and FROM is not one",
+        ),
+    ],
+    ids=str,
+)
+def test_options_for_kafka_that_would_have_no_effect_are_refused(
+    source: Path, options: tuple[str, str], target: str, told: str
+) -> None:
+    result = run(f"sqlite:{source}", target, *options)
+    assert result.exit_code == 2
+    assert f"{told}: leave it out" in result.output
+
+
+def test_settings_for_kafka_in_the_environment_are_for_other_commands(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLIQUELOG_KAFKA_CONFIG", "elsewhere")
+    assert run(f"sqlite:{source}", f"sqlite:{tmp_path / 'to.sqlite'}").exit_code == 0
+
+
 def test_a_file_with_another_number_of_partitions_is_one_sentence(source: Path, tmp_path: Path) -> None:
     async def make() -> None:
         await (await SqliteLog.open(tmp_path / "to.sqlite", partitions=5)).close()
@@ -343,8 +390,9 @@ def test_a_file_with_another_number_of_partitions_is_one_sentence(source: Path, 
     asyncio.run(make())
     result = run(f"sqlite:{source}", f"sqlite:{tmp_path / 'to.sqlite'}")
     assert result.exit_code == exits.LOG
-    assert "has 5 partitions and cliquelog has 3, so that keys would change theirs; give another one" in sentence(
-        result
+    assert (
+        f"to.sqlite has 5 partitions and sqlite:{source} has 3, so that keys would change theirs; give another"
+        in sentence(result)
     )
 
 
@@ -364,10 +412,10 @@ def test_a_copy_that_is_not_equal_ends_with_its_own_code(
 def test_a_terminal_is_shown_each_phase_with_its_rate() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     with copy_command._progress(console) as show:
-        for phase in ("compare", "copy", "verify"):
+        for phase in ("check", "compare", "copy", "verify"):
             show(phase, 0, 1000)
             show(phase, 500, 1000)
             show(phase, 1000, 1000)
     shown = console.file.getvalue()
-    for part in ("compare", "copy", "verify", "1000/1000", "/s"):
+    for part in ("check", "compare", "copy", "verify", "1000/1000", "/s"):
         assert part in shown

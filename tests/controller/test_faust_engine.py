@@ -299,6 +299,50 @@ async def test_a_restore_waits_for_brokers_that_are_away() -> None:
         assert rig.engine.trouble() is None
 
 
+async def test_who_comes_to_lead_while_brokers_are_away_waits_for_them() -> None:
+    rig = Rig()
+    await rig.join(0)
+    rig.snapshots.away = True
+    known = asyncio.create_task(rig.engine.known())
+    await a_moment()
+    rig.snapshots.away = False
+    assert CLIQUES[0] in dict(await known)
+
+
+async def test_it_is_told_that_brokers_are_away_while_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(_partition: int) -> int:
+        raise LogUnavailable("no broker answers")
+
+    rig = Rig(patience=IMPATIENT)
+    await rig.mark()
+    async with rig.running():
+        rig.engine.assigned(frozenset({0, 1}))
+        await eventually(lambda: rig.engine.waits_for() is None)
+        assert rig.engine.trouble() is None
+        with monkeypatch.context() as patch:
+            patch.setattr(rig.log, "end_offset", away)
+            await eventually(lambda: rig.engine.trouble() == "no broker answers")
+        await eventually(lambda: rig.engine.trouble() is None)
+
+
+async def test_the_late_mark_of_a_former_leader_does_not_keep_all_from_acting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.engines.faust.MARKED_S", 0.05)
+    rig = Rig()
+    await rig.join(0)
+    rig.leader = "me"
+    async with rig.running():
+        rig.engine.assigned(frozenset({0, 1}))
+        await rig.engine.view_complete({})
+        await eventually(lambda: rig.wants(0))
+        # Its append was under way when it was stopped, and goes on where that ended.
+        await rig.mark("former")
+        await eventually(lambda: not rig.wants(0))
+        await eventually(lambda: rig.wants(0))
+        end = await rig.log.end_offset(1)
+        await a_moment()
+        assert await rig.log.end_offset(1) == end, "it marks once"
+
+
 async def test_without_a_lease_each_acts_on_what_its_own_lists_have_brought() -> None:
     rig = Rig(lease=False)
     async with rig.running():

@@ -84,6 +84,48 @@ class Gapped(MemoryLog):
         return [record for record in found if record.offset not in self._strangers][:limit]
 
 
+class Lagging(MemoryLog):
+    """A log whose readers lag behind its writers: the first reads without a wait give nothing."""
+
+    def __init__(self, log: MemoryLog, empty_answers: int) -> None:
+        super().__init__(partitions=1)
+        self._inner = log
+        self._left = empty_answers
+
+    async def read(self, partition: int, offset: int, *, limit: int, timeout_s: float) -> list[Record]:
+        if self._left:
+            self._left -= 1
+            return []
+        return list(await self._inner.read(partition, offset, limit=limit, timeout_s=timeout_s))
+
+
+async def test_what_was_not_delivered_is_not_passed_over_where_the_log_gives_it_late() -> None:
+    log, records = await filled(6)
+    feed = Feed(Lagging(log, 2), Deliverer())
+    feed.deliver(0, 0, records[0])
+    feed.deliver(0, 4, records[4])
+    found: list[Record] = []
+    for _ in range(7):
+        offset = found[-1].offset + 1 if found else 0
+        found += await feed.read(0, offset, limit=1, timeout_s=NOTHING_S)
+    assert found == records[:5]
+
+
+async def test_what_is_known_to_be_there_and_is_never_delivered_is_read_from_the_log() -> None:
+    log, records = await filled(FAR_BEHIND)
+    feed = Feed(log, Deliverer(known_end=FAR_BEHIND))
+    assert await feed.read(0, 0, limit=100, timeout_s=NOTHING_S) == records
+
+
+async def test_a_partition_at_whose_end_strangers_alone_have_written_is_waited_for() -> None:
+    # The log in memory has nothing: so it is on Kafka for who reads past messages that are no records.
+    feed = Feed(MemoryLog(partitions=1), Deliverer(known_end=FAR_BEHIND + 1))
+    now = asyncio.get_running_loop().time
+    began = now()
+    assert await feed.read(0, 0, limit=100, timeout_s=5 * NOTHING_S) == []
+    assert now() - began >= 4 * NOTHING_S
+
+
 async def test_what_is_delivered_in_order_is_not_read_from_the_log() -> None:
     log, records = await filled(5)
     gapped = Gapped(log, set())

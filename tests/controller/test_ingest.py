@@ -10,6 +10,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from controller.appender import Appender
+from controller.lease import LeadershipLost
 from controller.observing.ingest import GATHER_S, Ingest
 from controller.observing.normaliser import Normaliser
 from eventlog import codec
@@ -172,3 +173,24 @@ async def test_what_comes_soon_after_an_append_waits_for_company_and_the_first_d
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_what_a_process_that_may_not_observe_any_more_has_still_seen_is_not_appended(log: GatedLog) -> None:
+    def ensure() -> None:
+        if not leads:
+            raise LeadershipLost("the Lease has run out")
+
+    leads = True
+    log.is_open = False
+    logger, clock = structlog.get_logger(), SystemClock()
+    appender = Appender(log, clock, "a", Counts(), logger, retry_s=0.001)
+    ingest = Ingest(Normaliser(), appender, clock, logger, ensure)
+    task = asyncio.create_task(ingest.run())
+    await ingest.sink(reflector.RelistBegan(Selector(names.NODES), "start"))
+    await eventually(lambda: appender.trouble is not None)
+    # It stood still while the log could not be written, and goes on.
+    leads = False
+    log.is_open = True
+    with pytest.raises(LeadershipLost):
+        await asyncio.wait_for(task, 5)
+    assert log.appended == []

@@ -227,6 +227,32 @@ async def test_a_holder_that_finds_another_name_in_the_lease_stops(clock: Virtua
     assert spec(client)["holderIdentity"] == "thief"
 
 
+async def test_a_holder_whose_lease_has_run_out_may_not_observe(clock: VirtualClock, client: MemoryClient) -> None:
+    one = Contender(clock, client, "one")
+    await clock.advance(5.0)
+    one.elector.ensure()
+    one.network.mode = "hangs"
+    await clock.advance(15.0)
+    with pytest.raises(LeadershipLost, match="has run out"):
+        one.elector.ensure()
+    with pytest.raises(LeadershipLost):
+        await one.task
+
+
+async def test_a_holder_that_finds_the_lease_taken_and_released_meanwhile_stops(
+    clock: VirtualClock, client: MemoryClient
+) -> None:
+    """As on a machine that was suspended, whose monotonic clock stood still with it."""
+    one = Contender(clock, client, "one")
+    await clock.advance(5.0)
+    client.put(KEY, {**client.objects[KEY], "spec": {**spec(client), "holderIdentity": "", "leaseTransitions": 2}})
+    await clock.advance(3.0)
+    assert one.task.done()
+    with pytest.raises(LeadershipLost, match="another holder"):
+        await one.task
+    assert spec(client)["leaseTransitions"] == 2
+
+
 async def test_a_release_does_not_take_the_lease_from_another_holder(clock: VirtualClock, client: MemoryClient) -> None:
     one = Contender(clock, client, "one")
     await clock.advance(5.0)

@@ -84,8 +84,19 @@ def test_times_are_in_milliseconds(config: Path) -> None:
     settings = of(config, "linger.ms=5\nrequest.timeout.ms=2000\ndelivery.timeout.ms=9000\nclient.id=me\n")
     assert (settings.linger_ms, settings.request_ms, settings.delivery_ms, settings.client_id) == (5, 2000, 9000, "me")
     assert refusal(config, "\nlinger.ms=soon\n") == (
-        ", line 2, linger.ms: linger.ms is 'soon', not a number from 0 to 1000; correct it"
+        ", line 2, linger.ms: 'soon' is not a number from 0 to 1000; correct it"
     )
+
+
+def test_an_append_may_take_as_long_as_its_one_request_at_least(config: Path) -> None:
+    assert refusal(config, "request.timeout.ms=5000\nlinger.ms=10\ndelivery.timeout.ms=5009\n") == (
+        ", line 3, delivery.timeout.ms: 5009 ms are less than one request may take: set it to 5010 or more, which is "
+        "request.timeout.ms and linger.ms together, or set those to less"
+    )
+    assert of(config, "request.timeout.ms=5000\nlinger.ms=10\ndelivery.timeout.ms=5010\n").delivery_ms == 5010
+    # Where nobody has set it, it follows.
+    assert of(config, "request.timeout.ms=40000\nlinger.ms=10\n").delivery_ms == 40_010
+    assert of(config, "request.timeout.ms=20000\n").delivery_ms == 30_000
 
 
 @pytest.mark.parametrize(
@@ -116,10 +127,19 @@ def test_the_name_in_the_certificate_is_left_unchecked_only_when_that_is_said(co
     ("text", "said"),
     [
         ("security.protokol=SSL\n", ", line 1, security.protokol: this setting is not known; take it out"),
-        ("security.protocol=TLS\n", ", line 1, security.protocol: security.protocol is 'TLS'; choose one of PLAINTEXT"),
+        ("security.protocol=TLS\n", ", line 1, security.protocol: 'TLS' is none of PLAINTEXT"),
         ("just words\n", ", line 1: this is not NAME=VALUE; correct it"),
-        (f"{SASL}", ", sasl.mechanism: sasl.mechanism is ''; choose one of PLAIN, SCRAM-SHA-256"),
-        (f"{SASL}sasl.mechanism=GSSAPI\n", ", line 2, sasl.mechanism: sasl.mechanism is 'GSSAPI'; choose one of"),
+        (f"{SASL}", ", sasl.mechanism: '' is none of PLAIN, SCRAM-SHA-256"),
+        (f"{SASL}sasl.mechanism=GSSAPI\n", ", line 2, sasl.mechanism: 'GSSAPI' is none of"),
+        (f"{SASL}sasl.mechanisms=GSSAPI\n", ", line 2, sasl.mechanisms: 'GSSAPI' is none of"),
+        (
+            f"{SASL}sasl.mechanism=PLAIN\n\nsasl.jaas.config=x required username=alice;\n",
+            ', line 4, sasl.jaas.config: there is no username="..." in it, which PLAIN needs',
+        ),
+        (
+            f'{SASL}sasl.mechanism=PLAIN\nsasl.jaas.config=x required username="alice";\n',
+            ', line 3, sasl.jaas.config: there is no password="..." in it, which PLAIN needs',
+        ),
         (f"{SASL}sasl.mechanism=PLAIN\n", ", sasl.username: PLAIN needs a user and a password"),
         ("sasl.username=x\n", ", line 1, sasl.username: it has no effect with security.protocol=PLAINTEXT"),
         ("ssl.ca.location=/x\n", ", line 1, ssl.ca.location: it has no effect with security.protocol=PLAINTEXT"),

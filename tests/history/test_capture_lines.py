@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.recording.capturing import Watched, encode
 from controller.importing.capture import Capture
 from controller.importing.told import NotUnderstood, Objects, ObjectTold, Told
+from controller.recording.capturing import Watched, encode
 from kube.names import DOMAIN_LABEL
 
 Event = dict[str, Any]

@@ -229,7 +229,7 @@ async def test_a_history_without_decisions_goes_by_the_rows_alone() -> None:
     answer = await told(cdc(20, row("10.0.0.1", "Ready", 3)))
     assert (answer.missing, answer.index) == (None, 3)
     assert answer.notes == ("the history tells of no daemon pod there: that the node is ready, its row alone says",)
-    assert (await told(cdc(20, row("10.0.0.1")))).missing == "no-pod"
+    assert (await told(cdc(20, row("10.0.0.1")))).missing == "imex-not-ready"
 
 
 async def test_a_history_without_nodes_says_nothing_of_labels() -> None:

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from controller.exits import LATE
+from controller.exits import CONFIGURATION, LATE
 from eventlog.kafka import KafkaPlace
 from tests.integration.api import Api
 from tests.integration.broker.broker import Broker
@@ -181,6 +181,51 @@ async def test_the_partitions_of_a_static_member_wait_for_it_over_a_restart(
         await two.start()
         await share([one, two])
         assert await figure(one, "cliquelog_rebalances_total") == before
+
+
+async def test_of_two_workers_of_one_name_the_first_one_ends_and_the_other_works_on(
+    sandbox: Sandbox, faust: Engine, tmp_path: Path
+) -> None:
+    name = ("--group-instance-id", "worker-0")
+    async with (
+        faust.controller(sandbox, tmp_path / "one", *name) as one,
+        faust.controller(sandbox, tmp_path / "two", *name) as two,
+    ):
+        # Which of them joined first, the brokers know.
+        first, second = await the_first_to_end(one, two)
+        assert await first.ended() == CONFIGURATION
+        (told,) = [line for line in first.output.read_text().splitlines() if line.startswith("Error:")]
+        assert "as worker-0" in told
+        assert "give each process a --group-instance-id (GROUP_INSTANCE_ID) of its own" in told
+        await share([second])
+        assert await second.stop() == 0
+
+
+async def the_first_to_end(*workers: Controller) -> tuple[Controller, ...]:
+    """Wait until one of the workers has ended; give it, and then the others."""
+    await eventually(
+        lambda: asyncio.sleep(0, [worker for worker in workers if not worker.is_running]), bool, "a worker ends"
+    )
+    return tuple(sorted(workers, key=lambda worker: worker.is_running))
+
+
+async def test_a_static_member_that_stood_still_for_longer_than_a_session_joins_again(
+    sandbox: Sandbox, faust: Engine, tmp_path: Path
+) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("session.timeout.ms=6000\n")
+    options = ("--kafka-config", str(config), "--group-instance-id")
+    async with (
+        faust.controller(sandbox, tmp_path / "one", *options, "one") as one,
+        faust.controller(sandbox, tmp_path / "two", *options, "two") as two,
+    ):
+        await share([one, two])
+        two.freeze()
+        try:
+            await share([one])
+        finally:
+            two.thaw()
+        await share([one, two])
 
 
 async def test_workers_go_on_or_end_after_a_broker_that_was_frozen_and_one_that_was_killed(

@@ -73,7 +73,10 @@ async def test_a_user_with_a_token_is_let_in(broker: Broker, topic: str, configu
     assert (await output("verify", place, "--kafka-config", config, code=0)).startswith("records     0 in 1 ")
     os.unlink(token)  # noqa: PTH108 - pathlib's is taken for blocking
     said = await answer("verify", place, "--kafka-config", config, code=LOG)
-    assert f"the token file {token} cannot be read" in said
+    assert said == (
+        f"the token file {token} cannot be read: No such file or directory; correct "
+        "sasl.oauthbearer.token.endpoint.url, or have the token put there"
+    )
 
 
 async def test_under_tls_the_brokers_certificate_must_be_one_that_is_trusted(

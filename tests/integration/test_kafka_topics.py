@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from controller.exits import FOUND, LOG
@@ -76,7 +78,21 @@ async def test_a_log_of_another_number_of_partitions_is_not_made_over_one(place:
 async def test_more_replicas_than_brokers_are_told(new_place: Make) -> None:
     said = await answer("topics", "create", url(new_place()), "--replication-factor", "3", code=LOG)
     assert said.startswith("the brokers did not make topic ")
-    assert "eplication" in said
+    assert "only 1 broker" in said
+    assert said.endswith("; give a --replication-factor of no more than the brokers, or start more")
+
+
+async def test_a_name_that_collides_with_another_topic_is_told_and_nothing_is_made(new_place: Make) -> None:
+    """Kafka takes `a.b` and `a_b` for one name in its metrics."""
+    place = new_place()
+    wanted = msgspec.structs.replace(place, topic=f"{place.topic}_log", snapshots=f"{place.topic}_log.snapshots")
+    await make_topic(place, f"{place.topic}.log", 1, {})
+    said = await answer("topics", "create", url(wanted), "--replication-factor", "1", code=LOG)
+    assert said.startswith(f"the brokers did not make topic {wanted.topic}: ")
+    assert "collides" in said
+    assert said.endswith("; give another topic")
+    said = await answer("topics", "check", url(wanted), code=LOG)
+    assert said.startswith("there is no topic ")
 
 
 @pytest.mark.parametrize("which", ["topic", "snapshots"])
@@ -126,7 +142,24 @@ async def test_more_partitions_than_the_log_was_made_with_are_refused(place: Kaf
     assert said.startswith(
         f"topic {place.topic} has 6 partitions and the log in it was made with 4, so that keys would"
     )
-    assert said.endswith("make a new log with `cliquelog topics create`")
+    assert said.endswith("`cliquelog copy FROM TO` reads the 4; copy the log to another topic, and go on with the copy")
+
+
+@pytest.mark.parametrize("which", ["topic", "snapshots"])
+async def test_a_log_whose_topic_was_given_more_partitions_is_rescued_by_a_copy(
+    place: KafkaPlace, new_place: Make, which: str
+) -> None:
+    before = await output("verify", url(place), code=0)
+    await add_partitions(place, getattr(place, which), 6)
+    if which == "topic":
+        await put(place, place.topic, 5, b"watch/1", b"{}", {})
+    new = new_place()
+    said = await output("copy", url(place), url(new), "--replication-factor", "1", code=0)
+    assert said.startswith("copied      20 records; 0 were there already\npartitions  4\n")
+    assert said.endswith("verified    equal hash chains and states\n")
+    stray = "left out    1 record that is not the log's, first at 5/0 (its partition was added to the topic)"
+    assert (stray in said) == (which == "topic")
+    assert await output("verify", url(new), code=0) == before
 
 
 async def test_partitions_that_are_added_while_the_log_is_open_end_its_appends(place: KafkaPlace) -> None:
@@ -192,6 +225,26 @@ async def test_a_record_of_somebody_else_is_passed_over_by_every_reader_and_name
     assert "determinism ok" in told
 
 
+async def test_every_command_that_reads_tells_what_it_passed_over(place: KafkaPlace, tmp_path: Path) -> None:
+    """A topic that is full of somebody else's records would look like an empty log."""
+    first = f"1/{await put(place, place.topic, 1, b'order', b'42', {})}"
+    await put(place, place.topic, 1, None, b"no key", {})
+    warning = (
+        f"Warning: {url(place)} holds 2 records that are not the log's, first at {first} (it has no header "
+        "event-type): another program has written to the topic; allow Write to the controller alone, and see "
+        "`cliquelog verify` for each\n"
+    )
+    for command in (
+        ("audit", url(place)),
+        ("audit", url(place), "--json"),
+        ("replay", url(place), "--against", url(place)),
+        ("report", url(place), "-o", str(tmp_path / "page.html")),
+    ):
+        said = await output(*command, code=0)
+        assert said.count(warning) == 2 if "--against" in command else said.count(warning) == 1, said
+    assert warning in await output("why", "node-1", "--log", url(place), code=FOUND)
+
+
 async def test_a_record_of_a_newer_version_is_never_passed_over(place: KafkaPlace) -> None:
     headers = {"event-type": b"node-seen", "schema-version": b"99", "controller": b"newer"}
     partition = partition_for("watch/1", PARTITIONS)
@@ -233,3 +286,17 @@ async def test_a_reader_past_the_end_says_that_the_topic_is_not_what_it_was(plac
         end = await log.end_offset(0)
         with pytest.raises(LogUnreadable, match=f"ends at offset {end}, and records up to {end + 5} were there before"):
             await log.read(0, end + 5, limit=1, timeout_s=10)
+
+
+async def test_a_read_without_a_wait_gives_what_is_there_however_far_its_reader_has_to_leap(place: KafkaPlace) -> None:
+    async with opened(place) as log:
+        first = entry(0)
+        partition = partition_for(first.key, PARTITIONS)
+        end = await log.end_offset(partition)
+        assert len(await log.read(partition, 0, limit=end, timeout_s=10)) == end
+        for _ in range(4):
+            # One by one: the reader fetches the first ahead, and no more before that is read.
+            await log.append([first])
+            await asyncio.sleep(0.1)
+        (record, _) = await log.read(partition, end + 2, limit=10, timeout_s=0.0)
+        assert record.offset == end + 2

@@ -8,6 +8,7 @@ one of the few that `messages` defines for the modules around it.
 from eventlog.kafka.driver.cluster import Cluster, read_all
 from eventlog.kafka.driver.messages import (
     MESSAGE_BYTES,
+    InstanceTaken,
     Message,
     OutOfRange,
     SendRefused,
@@ -21,6 +22,7 @@ from eventlog.kafka.driver.reader import Reader
 __all__ = [
     "MESSAGE_BYTES",
     "Cluster",
+    "InstanceTaken",
     "Message",
     "OutOfRange",
     "Producer",

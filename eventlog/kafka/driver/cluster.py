@@ -7,7 +7,7 @@ over another.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
     KafkaError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
@@ -34,6 +36,12 @@ from eventlog.log import LogUnavailable
 _BATCH_BYTES = 256 << 10
 _FETCH_WAIT_MS = 500
 _RETRY_MS = 250
+_CREATION_MENDS: Mapping[type[KafkaError], str] = {
+    ClusterAuthorizationFailedError: "allow this user Create on it",
+    InvalidReplicationFactorError: "give a --replication-factor of no more than the brokers, or start more",
+    InvalidTopicError: "give another topic",
+    TopicAuthorizationFailedError: "allow this user Create on it",
+}
 
 
 class Cluster:
@@ -86,16 +94,18 @@ class Cluster:
             for name in names
         ]
 
-    async def create_topic(self, wanted: TopicDescription) -> None:
-        """Make a topic; one of the name that is there already is left as it is."""
+    async def create_topics(self, *wanted: TopicDescription) -> None:
+        """Make topics, all of them or none; those of the names that are there already are left as they are."""
+        topics = [NewTopic(one.name, one.partitions, one.replication, topic_configs=dict(one.config)) for one in wanted]
         async with self._admin() as admin:
-            topic = NewTopic(wanted.name, wanted.partitions, wanted.replication, topic_configs=dict(wanted.config))
-            answer = await admin.create_topics([topic])
-        for _, code, *message in answer.topic_errors:
-            error = for_code(code)
-            if code and error is not TopicAlreadyExistsError:
-                told = (message[0] if message else "") or error.description
-                raise LogUnavailable(f"the brokers did not make topic {wanted.name}: {told}")
+            for validate_only in (True, False):
+                answer = await admin.create_topics(topics, validate_only=validate_only)
+                for name, code, *message in answer.topic_errors:
+                    error = for_code(code)
+                    if code and error is not TopicAlreadyExistsError:
+                        told = ((message[0] if message else "") or error.description).rstrip(".")
+                        mend = _CREATION_MENDS.get(error, "correct that, or ask who looks after the brokers")
+                        raise LogUnavailable(f"the brokers did not make topic {name}: {told}; {mend}")
 
     async def _config(self, admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]

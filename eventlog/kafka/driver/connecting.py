@@ -23,6 +23,10 @@ from eventlog.kafka.settings import KafkaSettings
 from eventlog.log import LogError, LogUnavailable, LogUnreadable
 
 
+class _NoToken(AuthenticationFailedError):  # type: ignore[misc]
+    """There is no token to show to the brokers; the message says why. They were not asked."""
+
+
 class _FileToken(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
     """Reads the token anew for each connection: a cluster renews it in place."""
 
@@ -34,7 +38,8 @@ class _FileToken(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has n
         try:
             return (await asyncio.to_thread(self._path.read_text, encoding="ascii")).strip()
         except (OSError, UnicodeError) as error:
-            raise AuthenticationFailedError(f"the token file {self._path} cannot be read: {error}") from error
+            why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
+            raise _NoToken(f"the token file {self._path} cannot be read: {why}") from error
 
 
 def security(settings: KafkaSettings) -> dict[str, Any]:
@@ -73,6 +78,8 @@ async def reach(place: KafkaPlace, settings: KafkaSettings) -> None:
 def _unreached(server: str, settings: KafkaSettings, error: BaseException) -> LogError:
     told = reason(error)
     match error:
+        case _NoToken():
+            return LogUnreadable(f"{told}; correct sasl.oauthbearer.token.endpoint.url, or have the token put there")
         case SaslAuthenticationFailed() | AuthenticationFailedError():
             return LogUnreadable(f"the Kafka broker {server} does not accept the credentials: {told}; correct them")
         case UnsupportedSaslMechanismError():

@@ -3,6 +3,11 @@
 The library's sticky assignor keeps what it remembers in attributes of its class, which all consumers of a process would
 share; so each member has a class of its own. It is an eager one: in a rebalance all members give up all partitions,
 and mostly get the same ones back.
+
+A static member whose name another process takes must end; else the two push each other out for ever. The brokers say so
+(FENCED_INSTANCE_ID) to whoever joins with the name and the member's ID of before. The library does neither: it sends
+its heartbeats without the name, is told that its ID is unknown, as after a session that ran out, and joins anew without
+an ID, which takes the name back. So here the first attempt to join again states the ID of before.
 """
 
 from typing import Any
@@ -13,6 +18,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
 from eventlog.kafka.driver.connecting import reason
+from eventlog.kafka.driver.messages import InstanceTaken
 from eventlog.kafka.settings import KafkaSettings
 from eventlog.log import LogUnavailable
 
@@ -22,6 +28,48 @@ IDLE_S = 300.0
 """How long a member may go without asking for records before the group does without it."""
 
 
+_FENCED_INSTANCE_ID = 82
+"""The code in an answer of the brokers (KIP-345); the library has no name for it."""
+
+
+class _Fenced(Exception):
+    """The name of a static member is another one's. No error of the library's: those it would try to get over."""
+
+
+class _Member(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
+    """A member that joins no more once its name was taken."""
+
+    async def start(self) -> None:
+        """Connect. The library makes its coordinator here, and joins only after this."""
+        await super().start()
+        if self._group_instance_id is not None:
+            _keep_out_if_fenced(self._coordinator)
+
+
+def _keep_out_if_fenced(coordinator: Any) -> None:  # noqa: ANN401
+    """Let a static member join again with its ID of before, and raise _Fenced in its coordination if told so."""
+    send, join, nobody = coordinator._send_req, coordinator._do_rejoin_group, coordinator.member_id  # noqa: SLF001
+    before = nobody
+
+    async def told(request: Any) -> Any:  # noqa: ANN401
+        answer = await send(request)
+        if getattr(answer, "error_code", 0) == _FENCED_INSTANCE_ID:
+            raise _Fenced
+        return answer
+
+    async def join_as_before(subscription: Any) -> bool:  # noqa: ANN401
+        nonlocal before
+        if coordinator.member_id == nobody:
+            # If the brokers do not know it any more, the library forgets it, and the next attempt is a newcomer's.
+            coordinator.member_id, before = before, nobody
+        joined: bool = await join(subscription)
+        if joined:
+            before = coordinator.member_id
+        return joined
+
+    coordinator._send_req, coordinator._do_rejoin_group = told, join_as_before  # noqa: SLF001
+
+
 def member(common: dict[str, Any], settings: KafkaSettings, group: str, instance: str | None) -> AIOKafkaConsumer:
     """Make a member; `instance` makes it a static one, whose partitions wait for it for the session's time.
 
@@ -29,7 +77,7 @@ def member(common: dict[str, Any], settings: KafkaSettings, group: str, instance
     told to, so what is committed never decides anything.
     """
     assignor = type("StickyAssignor", (StickyPartitionAssignor,), {})
-    return AIOKafkaConsumer(
+    return _Member(
         **common,
         group_id=group,
         group_instance_id=instance,
@@ -72,9 +120,15 @@ async def commit(consumer: AIOKafkaConsumer, topic: str, offsets: dict[int, int]
 
 
 def check(consumer: AIOKafkaConsumer, group: str) -> None:
-    """Raise LogUnavailable for what keeps the member out of its group; the library tells only who asks."""
+    """Raise what keeps the member out of its group: LogUnavailable, InstanceTaken. The library tells only who asks."""
     try:
         consumer._coordinator.check_errors()  # noqa: SLF001 - asked for nowhere on the way that Faust reads
     except KafkaError as error:
+        if isinstance(error.__cause__, _Fenced):
+            name = consumer._group_instance_id  # noqa: SLF001
+            raise InstanceTaken(
+                f"another process has joined consumer group {group} as {name}, and so this one is out of it: "
+                "give each process a --group-instance-id (GROUP_INSTANCE_ID) of its own"
+            ) from error
         told = f"consumer group {group} cannot be joined: {reason(error)}"
         raise LogUnavailable(f"{told}; allow this user Read on the group") from error

@@ -33,6 +33,10 @@ class TopicDescription(msgspec.Struct, frozen=True):
     config: Mapping[str, str]
 
 
+class InstanceTaken(LogError):
+    """Another process has joined the consumer group under this member's lasting name."""
+
+
 class OutOfRange(Exception):
     """A read at an offset that the partition does not have any more, or not yet."""
 
@@ -54,6 +58,10 @@ def changed_partitions(topic: str, recorded: int, found: int) -> LogUnreadable:
     """Give the error for a topic that has another number of partitions than the log that was made in it."""
     return LogUnreadable(
         f"topic {topic} has {found} partitions and the log in it was made with {recorded}, so that keys would go to "
-        "other partitions than before: make a new log with `cliquelog topics create`"
-        + (", or bring back the topic that it was" if found < recorded else "")
+        "other partitions than before: "
+        + (
+            f"`cliquelog copy FROM TO` reads the {recorded}; copy the log to another topic, and go on with the copy"
+            if found > recorded
+            else "bring back the topic that it was, or make a new log with `cliquelog topics create`"
+        )
     )

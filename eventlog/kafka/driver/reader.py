@@ -39,17 +39,28 @@ class Reader:
         self._place = place
         self._began = time.time()
         self._at: int | None = None
+        self._sought_ms: int | None = None
 
     @property
     def end(self) -> int | None:
-        """The partition's end as of the last answer; None before the first."""
-        end: int | None = None if self._at is None else self._consumer.highwater(self._place)
+        """The partition's end as of the last answer; None before the first, and before the first after a leap.
+
+        What was fetched ahead and not read holds up further fetches, so the end that came with it may be old.
+        """
+        if self._at is None or self._answered_ms == self._sought_ms:
+            return None
+        end: int | None = self._consumer.highwater(self._place)
         return end
+
+    @property
+    def _answered_ms(self) -> int | None:
+        answered_ms: int | None = self._consumer.last_poll_timestamp(self._place)
+        return answered_ms
 
     @property
     def silent_s(self) -> float:
         """Seconds since the brokers last answered a fetch, by the wall clock."""
-        answered_ms = self._consumer.last_poll_timestamp(self._place) if self._at is not None else None
+        answered_ms = self._answered_ms if self._at is not None else None
         return time.time() - max(self._began, (answered_ms or 0) / 1000)
 
     async def read(self, offset: int, limit: int, timeout_s: float) -> tuple[list[Message], int]:
@@ -64,6 +75,7 @@ class Reader:
         if offset != self._at:
             self._consumer.seek(self._place, offset)
             self._at = offset
+            self._sought_ms = self._answered_ms
         try:
             found = await self._consumer.getmany(self._place, timeout_ms=int(timeout_s * 1000), max_records=limit)
             self._at = int(await self._consumer.position(self._place))

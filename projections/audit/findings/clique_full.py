@@ -23,9 +23,9 @@ class CliqueFull(Rule):
         before = change.before.domains if isinstance(change.before, CliqueState) else {}
         if before is after.domains:
             return
-        for domain, membership in after.domains.items():
-            old = before.get(domain)
-            if old is not membership:
+        for domain in change.domains:
+            membership, old = after.domains.get(domain), before.get(domain)
+            if membership is not None and old is not membership:
                 for node in sorted(_waiting(membership) - (_waiting(old) if old else set())):
                     held = sum(held.active for held in membership.holdings.values())
                     rows = len(membership.cdc.rows) if membership.cdc else 0

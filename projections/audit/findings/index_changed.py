@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from eventlog.events import Row
 from projections.audit.change import Change, RowChange
 from projections.audit.finding import Evidence, Finding, Rule, evidence
-from projections.clique import CliqueState
+from projections.clique import CliqueState, Membership
+
+NO_POD = "the row was out meanwhile, and the history tells of no pod there: another daemon may have got its address"
 
 
 class IndexChanged(Rule):
@@ -33,19 +35,31 @@ class IndexChanged(Rule):
     def _compare(
         self, change: Change, row: RowChange, now: Row, last: tuple[Row, Evidence] | None
     ) -> Iterator[Finding]:
-        if last is None or last[0].ip != now.ip or last[0].index == now.index or _is_another_life(change, row, now):
+        if last is None or last[0].ip != now.ip or last[0].index == now.index or is_another_life(change, row, now):
             return
         by = f" by {change.writer}" if change.writer else ""
         message = (
             f"the index of node {row.node} changed from {last[0].index} to {now.index}{by} while its daemon with "
             f"address {now.ip} lived"
         )
-        yield self.finding(change, message, domain=row.domain, node=row.node, index=now.index, also=(last[1],))
+        doubt = "" if row.before is not None or _has_pod(change, row, now) else NO_POD
+        yield self.finding(
+            change, message, domain=row.domain, node=row.node, index=now.index, inferred=doubt, also=(last[1],)
+        )
 
 
-def _is_another_life(change: Change, row: RowChange, now: Row) -> bool:
+def is_another_life(change: Change, row: RowChange, now: Row) -> bool:
     """Say whether the pod that had the address is known to have gone: addresses are used again."""
-    states = [state for state in (change.before, change.after) if isinstance(state, CliqueState)]
-    memberships = [state.domains[row.domain] for state in states if row.domain in state.domains]
-    stones = [stone for membership in memberships for stone in membership.tombstones]
+    stones = [stone for membership in _memberships(change, row) for stone in membership.tombstones]
     return any(stone.node == now.node and stone.ip == now.ip for stone in stones)
+
+
+def _has_pod(change: Change, row: RowChange, now: Row) -> bool:
+    """Say whether a pod is known on the node that has the address, or none yet."""
+    pods = [pod for membership in _memberships(change, row) for pod in membership.pods.values()]
+    return any(pod.node == now.node and pod.ip in {"", now.ip} for pod in pods)
+
+
+def _memberships(change: Change, row: RowChange) -> list[Membership]:
+    states = [state for state in (change.before, change.after) if isinstance(state, CliqueState)]
+    return [state.domains[row.domain] for state in states if row.domain in state.domains]

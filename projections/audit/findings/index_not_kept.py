@@ -5,13 +5,17 @@ from typing import TYPE_CHECKING
 
 from projections.audit.change import Change
 from projections.audit.finding import Evidence, Finding, Rule, evidence
+from projections.audit.findings.index_changed import is_another_life
 
 if TYPE_CHECKING:
     from eventlog.events import Row
 
 
 class IndexNotKept(Rule):
-    """Follows the last row of each node; one of another address is of a daemon in a new life."""
+    """Follows the last row of each node; one of another address is of a daemon in a new life.
+
+    So is one of the same address, if the pod that had it before is known to have gone.
+    """
 
     code = "index-not-kept"
     severity = "warning"
@@ -30,7 +34,12 @@ class IndexNotKept(Rule):
                 self._last.pop(place, None)
             elif row.after is not None and row.after.index is not None:
                 now, last = row.after, self._last.get(place)
-                if last is not None and last[0].ip and last[0].ip != now.ip and last[0].index != now.index:
+                if (
+                    last is not None
+                    and last[0].ip
+                    and last[0].index != now.index
+                    and (last[0].ip != now.ip or is_another_life(change, row, now))
+                ):
                     message = f"node {row.node} came back with index {now.index}, and had {last[0].index} before"
                     yield self.finding(
                         change, message, domain=row.domain, node=row.node, index=now.index, also=(last[1],)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from eventlog.events import Row
+from eventlog.events import NodeGone, NodeSeen, Row
 from projections.audit.change import Change, RowChange
 from projections.audit.finding import Evidence, Finding, Rule, evidence, seconds
 from projections.clique import CliqueState, labelled
@@ -34,7 +34,8 @@ class RowPruned(Rule):
         self._gone: dict[tuple[str, str, str], _Pruned] = {}
 
     def take(self, change: Change) -> Iterator[Finding]:
-        """Follow the rows that go and come."""
+        """Follow the rows that go and come, and nodes that leave: their watch may tell of it later."""
+        self._follow_leave(change)
         for row in change.rows:
             place = (change.key, row.domain, row.node)
             if row.version is None:
@@ -45,6 +46,19 @@ class RowPruned(Rule):
                 )
             elif row.before is None and row.after is not None and (pruned := self._gone.pop(place, None)):
                 yield self._came_back(change, row, row.after, pruned)
+
+    def _follow_leave(self, change: Change) -> None:
+        """Forget a row that went after its node had left the domain."""
+        event = change.event
+        if not isinstance(event, NodeSeen | NodeGone) or not isinstance(change.before, CliqueState):
+            return
+        known = change.before.nodes.get(event.name)
+        if known is None or change.clique is None or labelled(change.clique, known.domain, event.name):
+            return
+        place = (change.key, known.domain, event.name)
+        pruned = self._gone.get(place)
+        if pruned is not None and pruned.version > event.resource_version:
+            del self._gone[place]
 
     def _came_back(self, change: Change, row: RowChange, now: Row, pruned: _Pruned) -> Finding:
         by = f" by {pruned.writer}" if pruned.writer else ""

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from eventlog.events import DaemonPodGone, DaemonPodSeen
+from eventlog.events import DaemonPodGone, DaemonPodSeen, Row
 from projections.audit.change import Change, RowChange
 from projections.audit.finding import Finding, Rule
 from projections.audit.holdings import Holding
-from projections.clique import Pod
+from projections.clique import CliqueState, Pod, row_is_dead
 
 NO_LATER_WORD = "the history has no later word of the pod, so its deletion may be missing"
+END_UNTOLD = "the history does not tell when the pod went"
 
 
 class _Case(msgspec.Struct, frozen=True):
@@ -38,10 +39,10 @@ class RowRemoved(Rule):
             if row.after is None and row.version is not None:
                 self._open(change, row, row.version)
         match change.event:
-            case DaemonPodSeen(uid=uid, resource_version=version):
-                yield from self._decide(uid, version, lived=True)
+            case DaemonPodSeen(uid=uid, resource_version=version, terminating=is_ending):
+                yield from self._seen(uid, version, is_ending=is_ending)
             case DaemonPodGone(uid=uid, resource_version=version):
-                yield from self._decide(uid, version, lived=False)
+                yield from self._gone(uid, version, END_UNTOLD if change.inferred else "")
 
     def end(self, holdings: Sequence[Holding], end_ms: int) -> Iterator[Finding]:
         """Give the cases that nothing decided, as inferred."""
@@ -52,7 +53,7 @@ class RowRemoved(Rule):
 
     def _open(self, change: Change, row: RowChange, version: int) -> None:
         found = _pod_of(change, row)
-        if found is None or row.before is None:
+        if found is None or row.before is None or _was_dead(change, row, row.before):
             return
         uid, pod = found
         by = f" by {change.writer}" if change.writer else ""
@@ -63,13 +64,30 @@ class RowRemoved(Rule):
         finding = self.finding(change, message, domain=row.domain, node=row.node, index=row.before.index)
         self._cases.setdefault(uid, []).append(_Case(finding, version))
 
-    def _decide(self, uid: str, version: int, *, lived: bool) -> Iterator[Finding]:
-        """Close the pod's cases: it lived if it was seen, or went, after the row did."""
+    def _seen(self, uid: str, version: int, *, is_ending: bool) -> Iterator[Finding]:
+        """Close the pod's cases that this decides: it lived if it was seen after the row went, unless it ended before.
+
+        A watch of pods that lags tells only later that a daemon was ending, which takes its row out itself.
+        """
         for case in self._cases.pop(uid, []):
             if version > case.version:
                 yield case.finding
-            elif lived:
+            elif not is_ending:
                 self._cases.setdefault(uid, []).append(case)
+
+    def _gone(self, uid: str, version: int, doubt: str) -> Iterator[Finding]:
+        """Close the pod's cases: it lived if it went after the row did; who only concludes that it went cannot tell."""
+        for case in self._cases.pop(uid, []):
+            if doubt:
+                yield msgspec.structs.replace(case.finding, inferred=case.finding.inferred or doubt)
+            elif version > case.version:
+                yield case.finding
+
+
+def _was_dead(change: Change, row: RowChange, before: Row) -> bool:
+    """Say whether the row was of a daemon that is known to have gone, whoever is on the node since."""
+    membership = change.before.domains.get(row.domain) if isinstance(change.before, CliqueState) else None
+    return membership is not None and row_is_dead(membership, before)
 
 
 def _pod_of(change: Change, row: RowChange) -> tuple[str, Pod] | None:

@@ -9,6 +9,7 @@ from projections.audit.holdings import Holding
 
 LEAST_MS = 5 * 60_000
 """A deletion takes seconds; after this long something holds it back."""
+NO_LATER_WORD = "the history has no later word of the domain, so its end may be missing"
 
 
 class StuckDeletion(Rule):
@@ -43,4 +44,5 @@ class StuckDeletion(Rule):
             if end_ms - begin_ms >= LEAST_MS:
                 held = f", held back by {', '.join(finalizers)}" if finalizers else ""
                 message = f"the deletion of the domain was not done after {seconds(end_ms - begin_ms)}{held}"
-                yield Finding(self.code, self.severity, message, begin_ms, (first,), domain=domain)
+                doubt = NO_LATER_WORD if first.source else ""  # Our own process watches on.
+                yield Finding(self.code, self.severity, message, begin_ms, (first,), domain=domain, inferred=doubt)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from eventlog.events import ImportCompleted, WatchGap
+from eventlog.events import CdcGone, CdcSeen, ImportCompleted, WatchGap
 from projections.audit.change import Change
 from projections.audit.finding import Evidence, Finding, Rule, evidence
 from projections.audit.holdings import Holding
@@ -28,8 +28,9 @@ class VisibilityGap(Rule):
         self._is_complete = self._is_complete or isinstance(change.event, ImportCompleted)
         if isinstance(change.event, WatchGap):
             yield self.finding(change, f"{change.event.resource}: {change.event.cause}")
-        elif change.clique is not None and change.rows and change.inferred:
-            yield self.finding(change, f"rows changed, but {change.inferred}", domain=change.rows[0].domain)
+        elif isinstance(change.event, CdcSeen | CdcGone) and change.clique is not None and change.inferred:
+            what = "rows changed, but" if change.rows else "no row is another than before, but"
+            yield self.finding(change, f"{what} {change.inferred}", domain=change.event.domain)
 
     def end(self, holdings: Sequence[Holding], end_ms: int) -> Iterator[Finding]:
         """Give an import that broke off."""

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from eventlog.events import WriteAnswered
+from eventlog.events import DaemonPodGone, WriteAnswered
 from projections.audit.change import Change
 from projections.audit.finding import Evidence, Finding, Rule, counted, evidence, seconds
 from projections.audit.holdings import Holding
+from projections.desired import CDCS
 
 LEAST_MS = 1000
 """Waits from which on a node counts as delayed."""
@@ -32,6 +33,10 @@ class _Delay(msgspec.Struct, frozen=True):
     records: tuple[Evidence, Evidence]
 
 
+def _is_of_a_row(change: Change, event: WriteAnswered) -> bool:
+    return event.resource == CDCS and event.clique == change.key
+
+
 class WriteDelayed(Rule):
     """Follows each node from its first refused write to the change of its row."""
 
@@ -48,7 +53,9 @@ class WriteDelayed(Rule):
     def take(self, change: Change) -> Iterator[Finding]:
         """Follow refusals, and the changes that end the wait."""
         event = change.event
-        if isinstance(event, WriteAnswered) and event.code >= 400 and event.node and event.clique == change.key:
+        if isinstance(event, DaemonPodGone):
+            self._refused.pop((change.key, event.domain, event.node), None)  # What comes later is another daemon's.
+        elif isinstance(event, WriteAnswered) and event.code >= 400 and event.node and _is_of_a_row(change, event):
             place = (change.key, event.domain, event.node)
             refused = self._refused.setdefault(place, _Refusals(change.time_ms, evidence(change), 0))
             refused.count += 1
