@@ -118,8 +118,8 @@ async def test_a_worker_that_is_asked_to_end_in_a_rebalance_ends(
             assert set(codes) <= {0, -signal.SIGTERM}, codes
 
 
-async def test_a_worker_whose_broker_stands_still_ends_when_it_is_asked_to(
-    sandbox: Sandbox, own_broker: Broker, new_place: Callable[[], KafkaPlace], tmp_path: Path
+async def test_a_worker_whose_broker_stands_still_ends_when_it_is_asked_to_and_lets_the_lease_go(
+    api: Api, sandbox: Sandbox, own_broker: Broker, new_place: Callable[[], KafkaPlace], tmp_path: Path
 ) -> None:
     faust = await faust_on(msgspec.structs.replace(new_place(), servers=(own_broker.server,)))
     async with faust.controller(sandbox, tmp_path / "one") as worker:
@@ -129,6 +129,9 @@ async def test_a_worker_whose_broker_stands_still_ends_when_it_is_asked_to(
             assert await worker.stop() in (0, LATE)
         finally:
             own_broker.thaw()
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{sandbox.driver_namespace}/leases"
+    lease = await api.get(f"{leases}/cliquelog-controller")
+    assert lease["spec"]["holderIdentity"] == ""
 
 
 async def test_a_second_group_gives_no_index_twice_and_both_are_told_of_each_other(
