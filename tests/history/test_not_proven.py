@@ -218,7 +218,7 @@ async def test_replay_counts_what_is_a_write_of_the_clique_object_and_nothing_el
     for number, event in enumerate([cdc(1, A0), cdc(1, A0), accepted, elsewhere, refused(409)]):
         await log.append([codec.entry(C, event, timestamp_ms=1000 + number, controller="test")])
     rules = rerunning.Rules(Settings("driver"), Pace())
-    found = await rerunning.rerun(log, rules, Until(), speed=None, show=lambda _: None)
+    found = await rerunning.rerun(log, rules, None, Until(), speed=None, show=lambda _: None)
     assert (found.recorded.writes, found.recorded.refused) == (2, 1)
 
 
