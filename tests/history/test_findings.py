@@ -71,6 +71,11 @@ def refused(code: int, node: str = "a", wait: int = 0) -> WriteAnswered:
     return WriteAnswered("d", "computedomaincliques", "driver", f"d.{C}", "update", code, C, node, wait)
 
 
+def elsewhere(version: int, *rows: Row) -> CdcSeen:
+    """Give a version of a clique object in another namespace, of the same name as the driver's."""
+    return replace(cdc(version, *rows), namespace="old-driver", uid="cdc-other")
+
+
 A0, A1, B0, B1 = Row("a", "1", 0), Row("a", "1", 1), Row("b", "2", 0), Row("b", "2", 1)
 A0_NEW, A1_NEW = Row("a", "9", 0), Row("a", "9", 1)
 READY = Row("a", "1", 0, "Ready")
@@ -102,6 +107,7 @@ FOUND: dict[str, tuple[str, Sequence[Step]]] = {
     "back with another index": ("index-not-kept", [cdc(1, A0), cdc(2), cdc(3, B0), cdc(4, B0, A1_NEW)]),
     "pruned and back": ("row-pruned", [cdc(1, A0), cdc(2), cdc(3, A0_NEW)]),
     "two domains": ("domains-overlap", [cdc(1, A0), cdc(2, B0, domain="e")]),
+    "objects in two namespaces": ("object-twice", [cdc(1, A0), elsewhere(2, B0), cdc(3, A0), elsewhere(4, B0)]),
     "a refusal of ours": (
         "clique-full",
         [*JOINED, IndexAssigned("d", "a", 0, 1), IndexRefused("d", "b", 1)],
@@ -296,3 +302,23 @@ async def test_a_first_list_that_had_to_be_begun_again_is_no_gap() -> None:
 async def test_a_gap_that_no_list_has_ended_goes_on() -> None:
     (one,) = (await examined([*gap(ends=False), cdc(9, A0)])).holdings
     assert one.inferred
+
+
+async def test_two_objects_of_one_name_in_two_namespaces_are_told_and_the_first_counts() -> None:
+    found = await examined([cdc(1, A0), elsewhere(2, B0), cdc(3, A0), elsewhere(4, B0), cdc(5, A0)])
+    assert [(one.code, one.domain) for one in found.findings] == [("object-twice", "d")]
+    assert [str(one.position)[-2:] for one in found.findings[0].records] == ["/0", "/1"]
+    assert "is in namespace old-driver" in found.findings[0].message
+    assert [(one.node, one.end) for one in found.holdings] == [("a", None)]
+
+
+async def test_when_the_first_of_two_objects_is_gone_the_other_counts() -> None:
+    gone = CdcGone("d", C, "cdc-d", 3)
+    found = await examined([cdc(1, A0), elsewhere(2, B0), gone, elsewhere(4, B0)])
+    assert [(one.node, one.end is None) for one in found.holdings] == [("a", False), ("b", True)]
+    assert [one.code for one in found.findings] == ["object-twice"]
+
+
+async def test_an_object_made_anew_in_another_namespace_is_no_second_one() -> None:
+    found = await examined([cdc(1, A0), CdcGone("d", C, "cdc-d", 2), elsewhere(3, A0)])
+    assert "object-twice" not in {one.code for one in found.findings}
