@@ -322,3 +322,36 @@ async def test_when_the_first_of_two_objects_is_gone_the_other_counts() -> None:
 async def test_an_object_made_anew_in_another_namespace_is_no_second_one() -> None:
     found = await examined([cdc(1, A0), CdcGone("d", C, "cdc-d", 2), elsewhere(3, A0)])
     assert "object-twice" not in {one.code for one in found.findings}
+
+
+LOST: Step = ("watch/import", WatchGap("import", 0, "a line was not understood", provenance=Provenance("audit.log:2")))
+LIST: tuple[Step, ...] = (
+    ("watch/computedomaincliques", RelistBegan("computedomaincliques", "start")),
+    ("watch/computedomaincliques", RelistCompleted("computedomaincliques", 9, 1)),
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reasons"),
+    [
+        (
+            [cdc(1, A0), 5000, LOST, LOST],
+            ("still held: a line is lost 6.0 s after the last version that shows it, and may have told its end",),
+        ),
+        ([LOST, cdc(1, A0)], ()),
+        ([cdc(1, A0), LOST, cdc(2, A0, B0)], ()),
+        ([cdc(1, A0), LOST, cdc(1, A0)], ()),
+        ([*JOINED, IndexAssigned("d", "a", 0, 18), cdc(4, A0), LOST], ()),
+    ],
+    ids=["last shown before", "lost before", "shown since", "told again", "decided"],
+)
+async def test_that_a_holding_lasts_is_inferred_after_a_lost_line(
+    steps: Sequence[Step], reasons: tuple[str, ...]
+) -> None:
+    held = [one for one in (await examined(steps)).holdings if one.node == "a"]
+    assert [one.inferred for one in held] == [reasons]
+
+
+async def test_a_list_after_a_lost_line_proves_that_a_holding_lasts() -> None:
+    (one,) = (await examined([cdc(1, A0), LOST, *LIST])).holdings
+    assert not [reason for reason in one.inferred if reason.startswith("still held")]

@@ -451,3 +451,15 @@ async def test_the_user_that_was_impersonated_is_the_writer(tmp_path: Path) -> N
     at(log, -1, {"impersonatedUser": {"username": "system:node:a"}})
     (one,) = (await of(log, tmp_path)).holdings
     assert "system:node:a" in one.begin.cause
+
+
+async def test_after_a_torn_deletion_it_is_not_proven_that_the_index_is_held(tmp_path: Path) -> None:
+    log = started(row("a", "10.0.0.1", 0))
+    log._line("admin", "delete", cdc_reference(log), {"code": 200}, None, None)
+    path = tmp_path / "audit.jsonl"
+    path.write_text("\n".join([*log.lines[:-1], log.lines[-1][:200]]) + "\n")
+    (torn,) = (await audited([path], strict=False)).holdings
+    assert torn.end is None
+    assert "a line is lost" in torn.inferred[-1]
+    (whole,) = (await of(log, tmp_path)).holdings
+    assert whole.end is not None
