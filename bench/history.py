@@ -44,7 +44,7 @@ def measure(shape: Shape, lines: int, folder: Path) -> list[Table]:
     """Write both files, import them, and ask for a node."""
     rows: list[tuple[Cell, ...]] = []
     log = f"sqlite:{folder / 'capture.sqlite'}"
-    for form, write in (("capture", _write_capture), ("audit log", _write_audit_log)):
+    for form, write in (("capture", write_capture), ("audit log", _write_audit_log)):
         path = folder / f"{form}.jsonl"
         write(path, shape, lines)
         size = path.stat().st_size
@@ -88,7 +88,8 @@ def _run(*arguments: str, cache: Path | None = None) -> tuple[float, float, int,
     return round(wall, 2), round(cpu, 2), peak // 1000, done.stdout
 
 
-def _write_capture(path: Path, shape: Shape, lines: int) -> None:
+def write_capture(path: Path, shape: Shape, lines: int) -> None:
+    """Write the history as a capture of so many lines, its header included."""
     with path.open("wb") as file:
         file.write(encode(Header(FORM, "bench")))
         for number, (event, found) in enumerate(itertools.islice(_told(shape), lines - 1)):

@@ -9,6 +9,7 @@ import msgspec
 from eventlog.log import EventLog, LogUnreadable, SnapshotStore
 from eventlog.record import Position
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
+from eventlog.sqlite.place import remove as remove_file
 from eventlog.sqlite.place import resolved, size
 
 SQLITE = "sqlite:"
@@ -95,6 +96,11 @@ def size_bytes(place: str) -> int:
         raise LogUnreadable(f"{place!r} is not in a file, which this command needs: write sqlite:PATH")
     path = resolved(Path(_path(place)))
     return size(path) + size(path.with_name(f"{path.name}-wal"))
+
+
+def remove(place: str) -> None:
+    """Remove the file of a log that is closed, unless somebody else has it open. Raises LogError."""
+    remove_file(resolved(Path(_path(place))))
 
 
 def stamp(place: str) -> str:

@@ -11,6 +11,7 @@ log that one such record could close for good would be closed by the first stray
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -85,8 +86,12 @@ def encode(event: Event) -> bytes:
 
 def entry(key: str, event: Event, *, timestamp_ms: int, controller: str) -> Entry:
     """Make the log entry that carries `event` under `key`."""
-    tag = str(type(event).__struct_config__.tag)
-    return Entry(key, timestamp_ms, Headers(tag, SCHEMA_VERSION, controller), encode(event))
+    return Entry(key, timestamp_ms, _headers(type(event), controller), encode(event))
+
+
+@lru_cache(maxsize=256)
+def _headers(kind: type[Event], controller: str) -> Headers:
+    return Headers(str(kind.__struct_config__.tag), SCHEMA_VERSION, controller)
 
 
 def decode(record: Record | Entry) -> AnyEvent:

@@ -33,7 +33,10 @@ class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ObjectMeta(Struct, frozen=True):
-    """What all objects have. Use `resource_version` to compare and `version` to send."""
+    """What all objects have. Use `resource_version` to compare and `version` to send.
+
+    `generation` counts the changes of what is wanted, 0 if the server does not count them for the kind.
+    """
 
     name: str
     uid: str
@@ -43,6 +46,7 @@ class ObjectMeta(Struct, frozen=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
+    generation: Integer = 0
 
     @property
     def resource_version(self) -> int:

@@ -1,37 +1,54 @@
-"""The command line of `cliquelog`."""
+"""The command line of `cliquelog`.
+
+Problem: the controller's libraries take most of a second to load, and most commands need none of them. Invariant: a
+command's module is loaded when the command is asked for, so that a question to a log costs what the log costs.
+"""
 
 import signal
+from importlib import import_module
 from importlib.metadata import version as version_of
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from controller import exits
-from controller.commands.audit import audit
-from controller.commands.completion import completion
-from controller.commands.copy import copy_log
-from controller.commands.import_ import import_
-from controller.commands.record import record
-from controller.commands.replay import replay
-from controller.commands.report import report
-from controller.commands.run import run
-from controller.commands.simulate import simulate
-from controller.commands.topics import topics
-from controller.commands.verify import verify
-from controller.commands.why import why
 from controller.exits import Failure, explain
 from controller.terminal import OutputLost, flush_output, forget_output, is_unread
 
-T = TypeVar("T")
+COMMANDS = {
+    "audit": "audit:audit",
+    "completion": "completion:completion",
+    "copy": "copy:copy_log",
+    "import": "import_:import_",
+    "record": "record:record",
+    "replay": "replay:replay",
+    "report": "report:report",
+    "run": "run:run",
+    "simulate": "simulate:simulate",
+    "topics": "topics:topics",
+    "verify": "verify:verify",
+    "why": "why:why",
+}
+"""By name: the module beside this one, and the command in it."""
 
 
 class Commands(click.Group):
     """Runs a command, and answers a user's mistake with one sentence and an exit code."""
 
-    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command, and to its help the codes that it ends with."""
-        cmd.epilog = exits.help_of(name or cmd.name or "")
-        super().add_command(cmd, name)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names."""
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load the command, with the codes that it ends with in its help; None if there is none of that name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        found: click.Command = getattr(import_module(f"controller.commands.{module}"), name)
+        found.epilog = exits.help_of(cmd_name)
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
         """Do the command. If nobody reads on (`| head`), end quietly, as the system's own tools do."""
@@ -75,17 +92,3 @@ def main() -> None:
 
     Each command's --help has its exit codes, and docs/operations.md those of all.
     """
-
-
-main.add_command(audit)
-main.add_command(completion)
-main.add_command(copy_log)
-main.add_command(import_)
-main.add_command(record)
-main.add_command(replay)
-main.add_command(report)
-main.add_command(run)
-main.add_command(simulate)
-main.add_command(topics)
-main.add_command(verify)
-main.add_command(why)

@@ -2,8 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import click
@@ -16,7 +16,7 @@ from controller import exits, places
 from controller.collecting import collect_rarely
 from controller.commands.options import Seconds, kafka_config
 from controller.exits import Failure
-from controller.importing import importer, inputs
+from controller.importing import importer, inputs, reading
 from controller.importing.formats import FormatName
 from controller.importing.merging import SKEW_MS
 from eventlog.log import EventLog
@@ -44,7 +44,7 @@ COMPLAINTS_MAX = 20
 )
 @click.option("--strict", is_flag=True, help="End at the first line that is not understood.")
 @kafka_config
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/history.md).")
 def import_(
     inputs: tuple[str, ...],
     to: str,
@@ -59,7 +59,7 @@ def import_(
 
     INPUT is a file, plain or gzipped, a folder of such, or - for standard input. Several inputs become one history.
     Each record says its file and line and whether it was observed or is inferred (docs/history.md). A line that is not
-    understood is reported, and the rest goes on.
+    understood is reported, and the rest goes on; a file in a folder that is of no format is passed over.
 
     \b
     Examples:
@@ -68,8 +68,8 @@ def import_(
       cliquelog audit sqlite:incident.sqlite
     """
     collect_rarely()
-    options = importer.Options(FormatName(format_name) if format_name else None, round(skew_s * 1000), strict)
-    imported = asyncio.run(_import(inputs, to, options, kafka_config))
+    options = reading.Options(FormatName(format_name) if format_name else None, strict)
+    imported = asyncio.run(_import(inputs, to, options, round(skew_s * 1000), kafka_config))
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(imported)).decode())
     else:
@@ -77,29 +77,43 @@ def import_(
 
 
 async def _import(
-    paths: tuple[str, ...], to: str, options: importer.Options, kafka_config: Path | None
+    paths: tuple[str, ...], to: str, options: reading.Options, skew_ms: int, kafka_config: Path | None
 ) -> importer.Imported:
     try:
         found = inputs.files(paths)
-        total = inputs.size(found)
-        log, _ = await places.open_for_writing(to, None, kafka_config=kafka_config)
-        try:
-            await _refuse_used(log, to)
-            with _watched(total) as observer:
-                return await importer.run(found, log, options, observer)
-        finally:
-            await log.close()
-    except (importer.UnfitInput, inputs.InputError) as error:
+        with _watched(inputs.size(found)) as observer:
+            recognised = reading.recognised(found, options, observer)
+            async with _new_log(to, kafka_config) as log:
+                return await importer.run(recognised, log, skew_ms)
+    except (reading.UnfitInput, inputs.InputError) as error:
         raise Failure(str(error), exits.INPUT) from error
 
 
-async def _refuse_used(log: EventLog, to: str) -> None:
-    ends = [await log.end_offset(partition) for partition in range(log.partitions)]
-    if any(ends):
-        raise Failure(
-            f"{to} holds records already, and a history is imported into an empty log; name another, or remove it",
-            exits.LOG,
-        )
+@asynccontextmanager
+async def _new_log(to: str, kafka_config: Path | None) -> AsyncIterator[EventLog]:
+    """Open a log without records; one that was made here goes again if the block fails and leaves it so."""
+    is_new = not to.startswith(places.KAFKA) and not places.size_bytes(to)
+    log, _ = await places.open_for_writing(to, None, kafka_config=kafka_config)
+    is_left_empty = False
+    try:
+        if any(await _ends(log)):
+            raise Failure(
+                f"{to} holds records already, and a history is imported into an empty log; name another, or remove it",
+                exits.LOG,
+            )
+        try:
+            yield log
+        except BaseException:
+            is_left_empty = is_new and not any(await _ends(log))
+            raise
+    finally:
+        await log.close()
+        if is_left_empty:
+            places.remove(to)
+
+
+async def _ends(log: EventLog) -> list[int]:
+    return [await log.end_offset(partition) for partition in range(log.partitions)]
 
 
 class _Watching:
@@ -143,5 +157,6 @@ def text_of(imported: importer.Imported, to: str) -> str:
     lines = [f"{imported.records} records in {to}"]
     for one in imported.inputs:
         bad = f", {one.not_understood} not understood" if one.not_understood else ""
-        lines.append(f"  {one.path}: {one.format or 'empty'}, {one.lines} lines{bad}")
+        read = f"{one.format or 'empty'}, {one.lines} lines{bad}"
+        lines.append(f"  {one.path}: {'passed over' if one.passed_over else read}")
     return "\n".join(lines)

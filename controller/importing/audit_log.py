@@ -20,6 +20,7 @@ from controller.importing.told import (
     NotUnderstood,
     Objects,
     ObjectTold,
+    Outline,
     Removed,
     Told,
     WantedRow,
@@ -207,7 +208,7 @@ class AuditLog:
         """Take what it was answered with: the object, a list of them, or a Status that says that it is done."""
         if event.verb in {"list", "deletecollection"}:
             for raw in msgspec.json.decode(event.response_object, type=_Page).items:
-                found = self._object(event, resource, raw, source)
+                found = self._object(event, resource, raw, self._objects.outline(raw), source)
                 yield self._listed_before(found, raw) if event.verb == "deletecollection" else found
             return
         outline = self._objects.outline(event.response_object)
@@ -216,10 +217,11 @@ class AuditLog:
                 details = msgspec.json.decode(event.response_object, type=_Status).details
                 yield self._removed(event, resource, source, details.uid if details else "")
         elif self._objects.resource_of(outline) == resource:
-            yield self._object(event, resource, event.response_object, source)
+            yield self._object(event, resource, event.response_object, outline, source)
 
-    def _object(self, event: _AuditEvent, resource: Resource, raw: msgspec.Raw, source: str) -> ObjectTold:
-        outline = self._objects.outline(raw)
+    def _object(
+        self, event: _AuditEvent, resource: Resource, raw: msgspec.Raw, outline: Outline, source: str
+    ) -> ObjectTold:
         is_write = event.verb in _WRITES
         return ObjectTold(
             source,

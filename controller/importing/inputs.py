@@ -46,27 +46,45 @@ class Broken(msgspec.Struct, frozen=True):
     reason: str
 
 
-def files(paths: Sequence[str]) -> list[str]:
+class Found(msgspec.Struct, frozen=True):
+    """An input: a path or `-`, and whether it was named itself or lies in a folder that was."""
+
+    path: str
+    named: bool
+
+
+def files(paths: Sequence[str]) -> list[Found]:
     """Give the inputs: folders stand for all files in them and below, by name. Raises InputError."""
-    found: list[str] = []
+    found: list[Found] = []
     for path in paths:
-        if path == STDIN:
-            found.append(path)
+        if path == STDIN or Path(path).is_file():
+            found.append(Found(path, named=True))
         elif Path(path).is_dir():
             inside = sorted(str(one) for one in Path(path).rglob("*") if one.is_file() and not one.name.startswith("."))
             if not inside:
                 raise InputError(f"the folder {path} holds no files; name one that does")
-            found.extend(inside)
-        elif Path(path).is_file():
-            found.append(path)
+            found.extend(Found(one, named=False) for one in inside)
         else:
             raise InputError(f"there is no file {path}; check the path")
     return found
 
 
-def size(paths: Sequence[str]) -> int:
+def size(found: Sequence[Found]) -> int:
     """Give the bytes of all inputs as they lie on the disk; standard input counts as none."""
-    return sum(Path(path).stat().st_size for path in paths if path != STDIN)
+    return sum(Path(one.path).stat().st_size for one in found if one.path != STDIN)
+
+
+def why(error: Exception) -> str:
+    """Say in our words what is wrong with a file that broke off with one of `BROKEN`."""
+    match error:
+        case EOFError():
+            return "it is compressed, and its end is missing"
+        case gzip.BadGzipFile() | zlib.error():
+            return "it is compressed, and damaged here; get it anew from where it came from"
+        case OSError():
+            return f"{error.strerror or error}; check the file and its disk"
+        case _:
+            return str(error)
 
 
 @contextmanager
@@ -94,11 +112,11 @@ def lines(stream: Stream) -> Iterator[tuple[int, bytes | Broken]]:
                 yield number, Broken(f"it is longer than {LINE_MAX >> 20} MiB")
                 continue
         except BROKEN as error:
-            yield number, Broken(f"the rest of the file cannot be read: {error}")
+            yield number, Broken(f"the rest of the file cannot be read: {why(error)}")
             return
         if not line:
             return
-        if line.strip():
+        if not line.isspace():
             yield number, line
 
 

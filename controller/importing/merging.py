@@ -41,6 +41,9 @@ def merged(timed: Sequence[Source], untimed: Sequence[Iterable[Told]], skew_ms: 
     if len(timed) == 1 and timed[0].in_order and not untimed:
         yield from timed[0].told()
         return
+    if len(timed) == 1 and not untimed:
+        yield from _settled(timed[0].told(), skew_ms)
+        return
     dated = _dated(heapq.merge(*(_risen(one) for one in untimed), key=lambda pair: pair[0]))
     one_by_one = _opened_in_turn(timed, skew_ms)
     yield from _settled(heapq.merge(one_by_one, dated, key=lambda told: told.time_ms), skew_ms)

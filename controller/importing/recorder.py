@@ -7,22 +7,23 @@ clock; memory grows with the cluster that the inputs tell of, not with their len
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from controller.importing.told import Answered, Lost, Marked, ObjectTold, Removed, Told, WantedRow
 from controller.observing import observations
 from controller.observing.normaliser import Keyed, Normaliser
+from controller.observing.observations import Seen
+from controller.observing.routing import domain_of
 from eventlog import codec
 from eventlog.event import Provenance
 from eventlog.event import Told as ToldEvent
-from eventlog.events import DaemonPodSeen, DomainSeen, NodeSeen, WatchGap, WriteAnswered
+from eventlog.events import AnyEvent, CdcSeen, DaemonPodSeen, DomainSeen, NodeSeen, Row, WatchGap, WriteAnswered
 from eventlog.record import Entry
 from kube import reflector
-from kube.client import Resource, Selector
 from kube.names import CDCS
-from kube.objects import ComputeDomain, ComputeDomainClique, DaemonRow, KubeObject
+from kube.objects import ComputeDomainClique
 from projections.fold import WATCH_PREFIX, is_clique, is_domain
 
 IDENTITY = "import"
@@ -48,9 +49,9 @@ class _Cdc:
         self.version = -1
         self.generation = 0
         self.is_ending = False
-        self.rows: OrderedDict[int, tuple[DaemonRow, ...]] = OrderedDict()
+        self.rows: OrderedDict[int, tuple[Row, ...]] = OrderedDict()
 
-    def take(self, version: int, generation: int, rows: tuple[DaemonRow, ...], *, is_ending: bool) -> None:
+    def take(self, version: int, generation: int, rows: tuple[Row, ...], *, is_ending: bool) -> None:
         self.version, self.generation, self.is_ending = version, generation, is_ending
         self.rows[version] = rows
         if len(self.rows) > _BASES_MAX:
@@ -94,7 +95,7 @@ class Recorder:
     def __init__(self) -> None:
         """Know nothing."""
         self._normaliser = Normaliser()
-        self._named: dict[Place, KubeObject] = {}
+        self._named: dict[Place, Seen] = {}
         self._cdcs: dict[str, _Cdc] = {}
         self._requests: OrderedDict[str, None] = OrderedDict()
         self._lists = _Lists()
@@ -103,56 +104,59 @@ class Recorder:
         """Give the entries that follow."""
         match told:
             case ObjectTold():
-                return list(self._object(told))
+                return self._object(told)
             case Removed():
-                return list(self._removed(told))
+                return self._removed(told)
             case Answered():
                 return list(self._answered(told))
             case Marked():
                 if not self._lists.proves(told):
                     return []
-                return [_entry(one, told, Provenance(told.source)) for one in self._normaliser.handle(told.event)]
+                return _entries(self._normaliser.handle(told.event), told, Provenance(told.source))
             case Lost():
                 if told.namespace and not self._knows_of(told.resource, told.namespace):
                     return []  # As with every namespace that is deleted: it held nothing that this history speaks of.
                 gap = WatchGap(told.resource, 0, told.cause)
-                return [_entry((WATCH_PREFIX + told.resource, gap), told, Provenance(told.source))]
+                return _entries([(WATCH_PREFIX + told.resource, gap)], told, Provenance(told.source))
 
     def _knows_of(self, plural: str, namespace: str) -> bool:
         return any(place[:2] == (plural, namespace) for place in self._named)
 
     # --- objects ---
 
-    def _object(self, told: ObjectTold) -> Iterator[Entry]:
+    def _object(self, told: ObjectTold) -> list[Entry]:
         meta = told.object.metadata
+        version = meta.resource_version
         place = (told.resource.plural, meta.namespace, meta.name)
         known = self._named.get(place)
-        if known is not None and known.metadata.uid != meta.uid:
-            if told.version < known.metadata.resource_version:
-                return  # Of an object whose successor was told already.
-            yield from self._ended_unseen(told, known)
+        before: list[Entry] = []
+        if known is not None and known.uid != meta.uid:
+            if version < known.resource_version:
+                return []  # Of an object whose successor was told already.
+            before = self._ended(told, place, known, Provenance(told.source, "", ENDED_UNSEEN, told.dated))
             known = None
-        is_new = known is None or told.version > known.metadata.resource_version
-        inferred = self._judge(told) if is_new else told.inferred
-        if told.gone or not observations.is_of_a_domain(told.object):
-            if known is None and not told.gone:
-                return
+        is_new = known is None or version > known.resource_version
+        seen = None if told.gone else observations.read(told.object)
+        inferred = self._judge(told, seen) if is_new else told.inferred
+        if seen is not None:
+            if is_new:
+                self._named[place] = seen
+            keyed = self._normaliser.seen(told.resource.plural, seen, listed=told.listed)
+        elif known is not None or told.gone:
             self._forget(place)
-            yield from self._handled(reflector.ObjectDeleted(_selector(told.resource), told.object), told, inferred)
-            return
-        if is_new:
-            self._named[place] = told.object
-        yield from self._handled(
-            reflector.ObjectSeen(_selector(told.resource), told.object, listed=told.listed), told, inferred
-        )
+            keyed = self._normaliser.deleted(told.resource.plural, meta.uid, version)
+        else:
+            return before
+        return before + _entries(keyed, told, Provenance(told.source, told.writer, inferred, told.dated))
 
-    def _judge(self, told: ObjectTold) -> str:
+    def _judge(self, told: ObjectTold, seen: Seen | None) -> str:
         """Say why what this version of a CDC changes is only inferred; empty if the version before it was told."""
         if not isinstance(told.object, ComputeDomainClique):
             return ""
         known = self._cdcs.setdefault(told.object.metadata.uid, _Cdc())
         before, is_first, was_ending = known.generation, known.version < 0, known.is_ending
-        known.take(told.version, told.generation, told.object.daemons, is_ending=told.object.metadata.terminating)
+        rows = seen.rows if isinstance(seen, CdcSeen) else ()
+        known.take(told.version, told.generation, rows, is_ending=told.object.metadata.terminating)
         if told.inferred:
             return told.inferred
         if told.generation == 0:
@@ -167,33 +171,23 @@ class Recorder:
             return f"the history lacks the object's first {changes}"
         return f"{changes} of the object just before {'is' if missing == 1 else 'are'} missing in the history"
 
-    def _ended_unseen(self, told: ObjectTold, known: KubeObject) -> Iterator[Entry]:
-        meta = known.metadata
-        self._forget((told.resource.plural, meta.namespace, meta.name))
-        deleted = reflector.ObjectDeleted(_selector(told.resource), known)
-        yield from self._handled(deleted, told, ENDED_UNSEEN, writer="")
-
-    def _removed(self, told: Removed) -> Iterator[Entry]:
+    def _removed(self, told: Removed) -> list[Entry]:
         place = (told.resource.plural, told.namespace, told.name)
         known = self._named.get(place)
-        if known is not None and told.uid in {"", known.metadata.uid}:
-            self._forget(place)
-            yield from self._handled(
-                reflector.ObjectDeleted(_selector(told.resource), known), told, UNTOLD_VERSION, writer=told.writer
-            )
+        if known is None or told.uid not in {"", known.uid}:
+            return []
+        return self._ended(told, place, known, Provenance(told.source, told.writer, UNTOLD_VERSION))
+
+    def _ended(self, told: ObjectTold | Removed, place: Place, known: Seen, provenance: Provenance) -> list[Entry]:
+        """Take that the object is gone as of the last version of it that is known."""
+        self._forget(place)
+        keyed = self._normaliser.deleted(told.resource.plural, known.uid, known.resource_version)
+        return _entries(keyed, told, provenance)
 
     def _forget(self, place: Place) -> None:
         known = self._named.pop(place, None)
         if known is not None:
-            self._cdcs.pop(known.metadata.uid, None)
-
-    def _handled(
-        self, event: reflector.ReflectorEvent, told: ObjectTold | Removed, inferred: str, writer: str | None = None
-    ) -> Iterator[Entry]:
-        dated = told.dated if isinstance(told, ObjectTold) else ""
-        provenance = Provenance(told.source, told.writer if writer is None else writer, inferred, dated)
-        for keyed in self._normaliser.handle(event):
-            yield _entry(keyed, told, provenance)
+            self._cdcs.pop(known.uid, None)
 
     # --- writes ---
 
@@ -209,22 +203,22 @@ class Recorder:
         if event.resource == CDCS.plural:
             node = event.node or self._node_of(told, known)
             event = replace(event, node=node)
-        elif isinstance(known, ComputeDomain):
-            event = replace(event, domain=known.metadata.uid)
-        elif known is not None and (seen := observations.read(known)) is not None:
-            event = _placed(event, seen)
+        elif isinstance(known, DomainSeen):
+            event = replace(event, domain=known.uid)
+        elif known is not None:
+            event = _placed(event, known)
         key = event.clique if is_clique(event.clique) else event.domain
         if is_clique(key) or is_domain(key):
-            yield _entry((key, event), told, Provenance(told.source, told.writer))
+            yield from _entries([(key, event)], told, Provenance(told.source, told.writer))
 
-    def _node_of(self, told: Answered, known: KubeObject | None) -> str:
+    def _node_of(self, told: Answered, known: Seen | None) -> str:
         """Give the one node whose row the write was to change, compared with the version that it was computed from."""
         if known is None or told.rows is None:
             return ""
-        base = self._cdcs[known.metadata.uid].rows.get(told.base)
+        base = self._cdcs[known.uid].rows.get(told.base)
         if base is None:
             return ""
-        before = {row.node_name: (row.ip_address, row.index, row.status) for row in base}
+        before = {row.node: (row.ip, row.index, row.status) for row in base}
         after = {row.node_name: _content(row) for row in told.rows}
         changed = {node for node in before.keys() | after.keys() if before.get(node) != after.get(node)}
         return changed.pop() if len(changed) == 1 else ""
@@ -234,20 +228,22 @@ def _content(row: WantedRow) -> tuple[str, int | None, str]:
     return (row.ip_address, row.index, row.status)
 
 
-def _placed(event: WriteAnswered, seen: observations.Seen) -> WriteAnswered:
+def _placed(event: WriteAnswered, seen: Seen) -> WriteAnswered:
     """Say which domain, clique and node the write to this object concerns."""
-    domain = seen.domain if not isinstance(seen, DomainSeen) else seen.uid
     node = seen.node if isinstance(seen, DaemonPodSeen) else ""
     clique = seen.clique if isinstance(seen, DaemonPodSeen | NodeSeen) else ""
-    return replace(event, domain=domain, clique=clique, node=node)
+    return replace(event, domain=domain_of(seen), clique=clique, node=node)
 
 
-def _selector(resource: Resource) -> Selector:
-    return Selector(resource)
-
-
-def _entry(keyed: Keyed, told: Told, provenance: Provenance) -> Entry:
-    key, event = keyed
-    if isinstance(event, ToldEvent):
-        event = replace(event, provenance=provenance)
-    return codec.entry(key, event, timestamp_ms=told.time_ms, controller=IDENTITY)
+def _entries(keyed: Iterable[Keyed], told: Told, provenance: Provenance) -> list[Entry]:
+    """Give the entries of the events; an event that goes to several keys one after the other is encoded once."""
+    entries: list[Entry] = []
+    last: AnyEvent | None = None
+    for key, event in keyed:
+        if event is last:
+            entries.append(replace(entries[-1], key=key))
+            continue
+        last = event
+        stated = replace(event, provenance=provenance) if isinstance(event, ToldEvent) else event
+        entries.append(codec.entry(key, stated, timestamp_ms=told.time_ms, controller=IDENTITY))
+    return entries

@@ -1,5 +1,6 @@
 """The catalogue: what the normaliser knows of each object, and where it last recorded it."""
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -11,15 +12,23 @@ GONE_MAX = 10_000
 """UIDs of deleted objects remembered: a live read that was under way when its object went must not bring it back."""
 
 
+Place = tuple[str, str, str]
+"""Domain, node and clique, as an object states them; the latter two empty if it has none or states none."""
+
+
 class Known:
     """One object: as it states itself (`stated`), as it is recorded (`seen`: with its clique), and what was recorded.
 
-    `recorded` maps a key to the relevant part of what was last recorded there.
+    `place` is where it states that it belongs. `recorded` maps a key to the relevant part of what was last recorded
+    there.
     """
 
-    def __init__(self, stated: Seen) -> None:
+    __slots__ = ("place", "recorded", "seen", "stated")
+
+    def __init__(self, stated: Seen, place: "Place") -> None:
         """Know the object, and that nothing of it was recorded."""
         self.stated = stated
+        self.place = place
         self.seen = stated
         self.recorded: dict[str, tuple[object, ...]] = {}
 
@@ -45,7 +54,7 @@ class Catalogue:
         self._tables: dict[str, dict[str, Known]] = {plural: {} for plural in KINDS.values()}
         self._of_domain: dict[tuple[str, str], dict[str, Known]] = {}
         self._on_node: dict[str, dict[str, Known]] = {}
-        self._gone: dict[str, int] = {}
+        self._gone: OrderedDict[str, int] = OrderedDict()
 
     def find(self, plural: str, uid: str) -> Known | None:
         """Give an object by its `identity`."""
@@ -69,41 +78,55 @@ class Catalogue:
 
     def is_news(self, stated: Seen) -> bool:
         """Say whether this is not older than what is known of the object, its deletion included."""
-        known = self.find(KINDS[type(stated)], identity(stated))
+        uid = identity(stated)
+        known = self._tables[KINDS[type(stated)]].get(uid)
         if known is not None:
             return stated.resource_version >= known.stated.resource_version
-        return stated.resource_version > self._gone.get(identity(stated), -1)
+        return stated.resource_version > self._gone.get(uid, -1)
+
+    def stays(self, stated: Seen) -> Known | None:
+        """Give the object if it is known and stands where it stood, alone: nothing follows for any other.
+
+        None if it is new, if it states another domain, node or clique than before, or if its node has others.
+        """
+        known = self._tables[KINDS[type(stated)]].get(identity(stated))
+        if known is None or known.place != _place_of(stated):
+            return None
+        node = known.place[1]
+        return None if node and len(self._on_node[node]) > 1 else known
 
     def put(self, stated: Seen) -> Known:
         """Take in what an object states of itself."""
-        plural, uid = KINDS[type(stated)], identity(stated)
+        plural, uid, place = KINDS[type(stated)], identity(stated), _place_of(stated)
+        domain, node, _ = place
         known = self._tables[plural].get(uid)
         if known is None:
-            known = self._tables[plural][uid] = Known(stated)
+            known = self._tables[plural][uid] = Known(stated, place)
             self._gone.pop(uid, None)
         else:
-            before, known.stated = known.stated, stated
-            if domain_of(before) == domain_of(stated) and node_of(before) == node_of(stated):
+            before, known.stated, known.place = known.place, stated, place
+            if before[:2] == place[:2]:
                 return known
-            self._unlink(plural, before)
-        self._of_domain.setdefault((plural, domain_of(stated)), {})[uid] = known
-        if node := node_of(stated):
+            self._unlink(plural, uid, before)
+        self._of_domain.setdefault((plural, domain), {})[uid] = known
+        if node:
             self._on_node.setdefault(node, {})[uid] = known
         return known
 
     def remove(self, plural: str, uid: str, version: int) -> None:
         """Forget an object but for its UID and the version as of which it is gone."""
         known = self._tables[plural].pop(uid)
-        self._unlink(plural, known.stated)
+        self._unlink(plural, uid, known.place)
         self._gone[uid] = version
         if len(self._gone) > GONE_MAX:
-            del self._gone[next(iter(self._gone))]
+            self._gone.popitem(last=False)
 
-    def _unlink(self, plural: str, stated: Seen) -> None:
-        """Take the object that stated this out of the indices, and out with those that are empty."""
-        _discard(self._of_domain, (plural, domain_of(stated)), identity(stated))
-        if node := node_of(stated):
-            _discard(self._on_node, node, identity(stated))
+    def _unlink(self, plural: str, uid: str, place: Place) -> None:
+        """Take the object that stood there out of the indices, and out with those that are empty."""
+        domain, node, _ = place
+        _discard(self._of_domain, (plural, domain), uid)
+        if node:
+            _discard(self._on_node, node, uid)
 
     def on_node(self, node: str) -> list[Known]:
         """Give the node of that name and the daemon pods on it."""
@@ -112,11 +135,15 @@ class Catalogue:
     def stated_clique(self, node: str) -> str:
         """Give the clique that the newest daemon on the node states, else the node's own label; empty if none does."""
         best, rank = "", (False, -1)
-        for known in self._on_node.get(node, {}).values():
-            stated = known.stated
-            clique = clique_of(stated)
+        there = self._on_node.get(node)
+        if there is None:
+            return best
+        if len(there) == 1:
+            return next(iter(there.values())).place[2]
+        for known in there.values():
+            clique = known.place[2]
             if clique:
-                own = (isinstance(stated, DaemonPodSeen), stated.resource_version)
+                own = (isinstance(known.stated, DaemonPodSeen), known.stated.resource_version)
                 if own > rank:
                     best, rank = clique, own
         return best
@@ -132,12 +159,18 @@ class Catalogue:
 def node_of(seen: Seen) -> str:
     """Give the name of the node that the object is or runs on; empty for other kinds."""
     match seen:
-        case NodeSeen():
-            return seen.name
         case DaemonPodSeen():
             return seen.node
+        case NodeSeen():
+            return seen.name
         case _:
             return ""
+
+
+def _place_of(stated: Seen) -> Place:
+    if isinstance(stated, DaemonPodSeen):
+        return stated.domain, stated.node, stated.clique
+    return domain_of(stated), node_of(stated), clique_of(stated)
 
 
 K = TypeVar("K")

@@ -75,31 +75,38 @@ class Normaliser:
     def handle(self, told: reflector.ReflectorEvent) -> list[Keyed]:
         """Give the events that follow from what a reflector tells."""
         plural = told.selector.resource.plural
+        match told:
+            case reflector.ObjectSeen():
+                seen = observations.read(told.object)
+                return [] if seen is None else self.seen(plural, seen, listed=told.listed)
+            case reflector.ObjectDeleted():
+                meta = told.object.metadata
+                return self.deleted(plural, meta.uid, meta.resource_version)
         mark = WATCH_PREFIX + plural
         match told:
             case reflector.RelistBegan():
                 self._told[plural] = set()
                 self._remember_for_proofs(plural)
                 return [(mark, RelistBegan(plural, told.cause))]
-            case reflector.ObjectSeen():
-                seen = observations.read(told.object)
-                if seen is None:
-                    return []
-                if told.listed:
-                    self._told.setdefault(plural, set()).add(seen.uid)
-                else:
-                    self._told_upto[plural] = seen.resource_version
-                return list(self._observe(seen))
-            case reflector.ObjectDeleted():
-                meta = told.object.metadata
-                self._told_upto[plural] = meta.resource_version
-                return list(self._deleted(meta.uid, plural, meta.resource_version))
             case reflector.RelistCompleted():
                 self._told_upto[plural] = told.resource_version
                 events = list(self._absent(plural, told.resource_version))
                 return [*events, (mark, RelistCompleted(plural, told.resource_version, told.objects))]
             case reflector.Gap():
                 return [(mark, WatchGap(plural, told.resource_version, told.cause))]
+
+    def seen(self, plural: str, seen: Seen, *, listed: bool) -> list[Keyed]:
+        """Give the events that follow from what a watch shows of an object of a domain, or a list (`listed`)."""
+        if listed:
+            self._told.setdefault(plural, set()).add(seen.uid)
+        else:
+            self._told_upto[plural] = seen.resource_version
+        return self._observe(seen)
+
+    def deleted(self, plural: str, uid: str, version: int) -> list[Keyed]:
+        """Give the events that follow when a watch tells that an object is gone as of `version`."""
+        self._told_upto[plural] = version
+        return list(self._deleted(uid, plural, version))
 
     def observe(self, seen: Seen) -> list[Keyed]:
         """Give the events that follow from a live read (rule 8).
@@ -114,7 +121,7 @@ class Normaliser:
         if is_old and self._catalogue.find(plural, seen.uid) is None:
             return []
         self._count_version(seen)
-        return list(self._observe(seen))
+        return self._observe(seen)
 
     def _count_version(self, seen: Seen) -> None:
         """Let a node be recorded though only its version is new: the write that is held back waits for that version.
@@ -145,9 +152,17 @@ class Normaliser:
 
     # --- one object ---
 
-    def _observe(self, stated: Seen) -> Iterator[Keyed]:
+    def _observe(self, stated: Seen) -> list[Keyed]:
         if not self._catalogue.is_news(stated):
-            return
+            return []
+        known = self._catalogue.stays(stated)
+        if known is None:
+            return list(self._take_place(stated))
+        before, known.stated, known.seen = known.seen, stated, self._with_clique(stated)
+        return self._record(known, before)
+
+    def _take_place(self, stated: Seen) -> Iterator[Keyed]:
+        """Take in an object that is new, or that may be elsewhere than before, and what that means for others."""
         node = node_of(stated)
         before = self._clique_at(node)
         known = self._catalogue.put(stated)
@@ -208,30 +223,22 @@ class Normaliser:
         """Tell a clique that is new to the domain what concerns all of the domain's cliques."""
         for plural in ("computedomains", "daemonsets"):
             for known in self._catalogue.of_domain(plural, domain):
-                yield from self._record_at(known, clique)
+                yield from _recorded_at(known, [clique], domain)
 
-    def _keys(self, seen: Seen) -> list[str]:
-        domain, clique = routing.domain_of(seen), routing.clique_of(seen)
+    def _keys(self, seen: Seen, domain: str) -> list[str]:
         if isinstance(seen, routing.OF_ALL_CLIQUES):
             return [*sorted(self._cliques_of.get(domain, ())), domain]
-        return [clique, domain] if clique else [domain]
+        return [seen.clique, domain] if isinstance(seen, routing.IN_A_CLIQUE) and seen.clique else [domain]
 
-    def _record(self, known: Known, before: Seen) -> Iterator[Keyed]:
+    def _record(self, known: Known, before: Seen) -> list[Keyed]:
         """Record the observation where it says something new, and what it was before as gone where it was that."""
-        keys = self._keys(known.seen)
-        for key in sorted(known.recorded.keys() - keys):
+        domain = routing.domain_of(known.seen)
+        keys = self._keys(known.seen, domain)
+        events: list[Keyed] = []
+        for key in sorted([key for key in known.recorded if key not in keys]):
             del known.recorded[key]
-            yield key, observations.gone(before, known.seen.resource_version, cause="moved", inferred="")
-        for key in keys:
-            yield from self._record_at(known, key)
-
-    def _record_at(self, known: Known, key: str) -> Iterator[Keyed]:
-        seen = known.seen
-        domain = routing.domain_of(seen)
-        relevant = routing.relevant(seen, key, domain)
-        if known.recorded.get(key) != relevant:
-            known.recorded[key] = relevant
-            yield key, routing.for_key(seen, key, domain)
+            events.append((key, observations.gone(before, known.seen.resource_version, cause="moved", inferred="")))
+        return events + _recorded_at(known, keys, domain)
 
     def _deleted(self, uid: str, plural: str, version: int, inferred: str = "") -> Iterator[Keyed]:
         """Tell that the object is gone as of `version`; of one that was seen later that says nothing."""
@@ -310,6 +317,18 @@ class Normaliser:
         for domain in sorted(self._without_object(before)):
             for key in [*sorted(self._cliques_of.get(domain, ())), domain]:
                 yield key, DomainGone(domain, version, NO_DOMAIN)
+
+
+def _recorded_at(known: Known, keys: Iterable[str], domain: str) -> list[Keyed]:
+    """Record what is observed of the domain's object under those of the keys for which it says something new."""
+    events: list[Keyed] = []
+    seen, recorded = known.seen, known.recorded
+    for key in keys:
+        relevant = routing.relevant(seen, key, domain)
+        if recorded.get(key) != relevant:
+            recorded[key] = relevant
+            events.append((key, routing.for_key(seen, key, domain)))
+    return events
 
 
 def _tells_more(one: Seen, other: Seen) -> bool:

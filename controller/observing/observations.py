@@ -177,10 +177,10 @@ def read(found: objects.KubeObject) -> Seen | None:
     A label that cannot be a UID names none: anybody may set it, and as a key it could be taken for a clique's.
     """
     match found:
-        case objects.Node():
-            seen: NodeSeen | DaemonPodSeen | CdcSeen | DaemonSetSeen | ClaimTemplateSeen = node(found)
         case objects.Pod():
-            seen = daemon_pod(found)
+            seen: NodeSeen | DaemonPodSeen | CdcSeen | DaemonSetSeen | ClaimTemplateSeen = daemon_pod(found)
+        case objects.Node():
+            seen = node(found)
         case objects.ComputeDomainClique():
             seen = cdc(found)
         case objects.ComputeDomain():
@@ -190,15 +190,6 @@ def read(found: objects.KubeObject) -> Seen | None:
         case _:
             seen = claim_template(found)
     return seen if is_domain(seen.domain) else None
-
-
-def is_of_a_domain(found: objects.KubeObject) -> bool:
-    """Say whether `read` gives anything for the object; cheaper where what it gives is not needed."""
-    if isinstance(found, objects.ComputeDomain):
-        return is_domain(found.metadata.uid)
-    if isinstance(found, objects.ComputeDomainClique):
-        return read(found) is not None
-    return is_domain(found.metadata.labels.get(DOMAIN_LABEL, ""))
 
 
 def gone(seen: Seen, version: int, *, cause: str, inferred: str) -> Gone:

@@ -27,12 +27,12 @@ def relevant(seen: Seen, key: str, domain: str) -> tuple[object, ...]:
     """Give what of the observation matters under `key`; if that stays equal there is nothing to record."""
     in_clique = key != domain
     match seen:
-        case NodeSeen():
-            return (seen.uid, seen.domain, seen.clique)
         case DaemonPodSeen():
             presence = (seen.node, seen.clique, seen.terminating, seen.reader, seen.undecided)
             detailed = in_clique or not (seen.clique or seen.undecided)
             return (*presence, seen.ip, seen.ready) if detailed else presence
+        case NodeSeen():
+            return (seen.uid, seen.domain, seen.clique)
         case DomainSeen() if in_clique:
             return (seen.uid, seen.terminating)
         case DaemonSetSeen() if in_clique:

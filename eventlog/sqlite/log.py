@@ -58,7 +58,7 @@ class SqliteLog:
         self._commits = asyncio.Lock()
         self._next: _Batch | None = None
         self._waiters = Waiters()
-        self._tail = Tail()
+        self._tail = Tail(reader.meta.topic)
         self._poller: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
 
@@ -209,13 +209,11 @@ class SqliteLog:
             if self._next is batch:
                 self._next = None
             positions = await self._write(lambda storage: storage.append(batch.groups))
-        records = [
-            Record(self.topic, place.partition, place.offset, entry.key, entry.timestamp_ms, entry.headers, entry.value)
-            for entries, places in zip(batch.groups, positions, strict=True)
-            for entry, place in zip(entries, places, strict=True)
-        ]
-        self._tail.add(records)
-        self._waiters.wake({record.partition: record.offset + 1 for record in records})
+        ends: dict[int, int] = {}
+        for entries, places in zip(batch.groups, positions, strict=True):
+            self._tail.add(entries, places)
+            ends.update({place.partition: place.offset + 1 for place in places})
+        self._waiters.wake(ends)
         return positions
 
     async def _write(self, transaction: Callable[[Storage], R]) -> R:

@@ -85,6 +85,16 @@ def size(path: Path) -> int:
     return 0 if there is None else there.st_size
 
 
+def remove(path: Path) -> None:
+    """Remove the file at the resolved path. Raises LogUnavailable.
+
+    Not while somebody has it open: then its write-ahead log lies beside it, which the last one to close it removes.
+    """
+    with _reported(path, LogUnavailable):
+        if _status(path.with_name(f"{path.name}-wal")) is None:
+            path.unlink(missing_ok=True)
+
+
 def _status(path: Path) -> os.stat_result | None:
     try:
         return path.stat()

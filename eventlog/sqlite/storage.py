@@ -159,7 +159,7 @@ class Storage:
     def _insert(self, groups: Sequence[Sequence[Entry]], fresh: dict[Headers, int]) -> list[list[Position]]:
         """Insert the groups' entries; header combinations that were unknown so far go to `fresh` as well."""
         ends: dict[int, int] = {}
-        rows = []
+        rows: list[driver.Row] = []
         positions = []
         for group in groups:
             places = []
@@ -176,7 +176,7 @@ class Storage:
                 rows.append((place, entry.key, entry.timestamp_ms, number, entry.value))
                 places.append(Position(partition, offset))
             positions.append(places)
-        self._connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows)
+        driver.insert_records(self._connection, rows)
         return positions
 
     def _header_id(self, headers: Headers) -> int:

@@ -8,10 +8,32 @@ import pytest
 from controller import places
 from eventlog.log import LogUnreadable
 
+LOADS = """
+import sys
+from controller.commands.cli import COMMANDS, main
+for name in sys.argv[2:] or COMMANDS:
+    main.get_command(None, name)
+sys.exit(sys.argv[1] in sys.modules)
+"""
+
+
+def loads(module: str, *commands: str) -> bool:
+    """Say whether the commands, or all of them, load the module with themselves."""
+    return bool(subprocess.run([sys.executable, "-c", LOADS, module, *commands], check=False).returncode)
+
 
 def test_a_log_in_a_file_loads_no_kafka_client() -> None:
-    program = "import sys, controller.commands.cli; sys.exit('aiokafka' in sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert loads("sqlite3")
+    assert not loads("aiokafka")
+
+
+@pytest.mark.parametrize("library", ["kubernetes_asyncio", "aiohttp", "faust"])
+def test_a_question_to_a_log_loads_nothing_of_a_controller(library: str) -> None:
+    assert not loads(library, "audit", "import", "replay", "verify", "copy")
+
+
+def test_a_controller_loads_its_client() -> None:
+    assert loads("kubernetes_asyncio", "run")
 
 
 @pytest.mark.parametrize("place", ["kafka:9092", "kafka://host/topic"])

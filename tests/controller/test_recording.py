@@ -13,8 +13,6 @@ import structlog
 from controller import exits
 from controller.config import watched
 from controller.exits import Failure, explain
-from controller.importing import importer
-from controller.importing.merging import SKEW_MS
 from controller.recording.capture_files import CaptureFiles, Rotation
 from controller.recording.capturing import AnyLine
 from controller.recording.recorder import PIECE_MAX, Recording, _pieces
@@ -23,7 +21,7 @@ from eventlog.events import AnyEvent, CdcGone, CdcSeen, RelistBegan, RelistCompl
 from eventlog.memory import MemoryLog
 from kube.client import Expired, Selector
 from kube.clock import SystemClock
-from tests.history.histories import Complaints
+from tests.history.histories import Complaints, import_into
 
 CLIQUE = "4d1f3a9e-8a64-4d0a-9f0e-1c35f0c6b001.7"
 CDCS = "computedomaincliques"
@@ -96,7 +94,7 @@ async def recorded(folder: Path, view: ScriptedView) -> list[dict[str, Any]]:
 async def imported(folder: Path, *, partitions: int = 3) -> dict[str, list[AnyEvent]]:
     log = MemoryLog(partitions=partitions)
     paths = [str(path) for path in paths_in(folder)]
-    await importer.run(paths, log, importer.Options(None, SKEW_MS, strict=True), Complaints())
+    await import_into(log, paths, observer=Complaints())
     events: dict[str, list[AnyEvent]] = {}
     for partition in range(partitions):
         for record in await log.read(partition, 0, limit=1000, timeout_s=0):

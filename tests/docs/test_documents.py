@@ -43,7 +43,9 @@ def test_every_cliquelog_line_parses(document: str, line: str) -> None:
     context = click.Context(main, info_name="cliquelog")
     while isinstance(command, click.Group):
         name = arguments.pop(0)
-        command = command.commands[name]
+        found = command.get_command(context, name)
+        assert found is not None, document
+        command = found
         if not isinstance(command, click.Group):
             context = command.make_context(name, arguments, parent=context)
 
@@ -81,15 +83,21 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
 
 
 def every_command(group: click.Group) -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
         yield name, command
         if isinstance(command, click.Group):
             yield from every_command(command)
 
 
 def test_every_command_and_option_has_help() -> None:
-    for name, command in every_command(main):
+    commands = dict(every_command(main))
+    assert {"audit", "import", "run", "simulate", "why"} <= commands.keys()
+    for name, command in commands.items():
         assert command.help, name
+        assert command.name == name.replace("_", "-")
         for parameter in command.params:
             if isinstance(parameter, click.Option) and not parameter.is_eager:
                 assert parameter.help, f"{name} {parameter.opts[0]}"

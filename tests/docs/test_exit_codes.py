@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from controller import exits
-from controller.commands.cli import main
+from controller.commands.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^ {1,6}([0-9]+)  ", re.MULTILINE)
@@ -19,7 +19,7 @@ def test_the_document_shows_the_list() -> None:
     assert f"{section}\n" == exits.table(), "put what `controller.exits.table` gives there"
 
 
-@pytest.mark.parametrize("command", sorted(main.commands))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_the_help_of_a_command_shows_its_own_part(command: str) -> None:
     shown = CliRunner().invoke(main, [command, "--help"], terminal_width=80).output
     told = shown.partition("Exit codes:\n")[2]
@@ -32,7 +32,7 @@ def test_the_help_of_a_command_shows_its_own_part(command: str) -> None:
 
 
 def test_the_list_names_commands_that_there_are_and_every_code() -> None:
-    assert {name for one in exits.CODES for name in one.commands} <= main.commands.keys()
+    assert {name for one in exits.CODES for name in one.commands} <= COMMANDS.keys()
     constants = {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
     assert constants - {exits.HELP_WIDTH} <= {one.number for one in exits.CODES}
     assert [one.number for one in exits.CODES] == sorted(one.number for one in exits.CODES)

@@ -12,6 +12,7 @@ from eventlog.log import InvalidRequest, LogUnavailable, LogUnreadable
 from eventlog.partitioner import partition_for
 from eventlog.record import Entry, Record
 from eventlog.sqlite import SqliteLog, SqliteSnapshots
+from eventlog.sqlite.driver import ROWS
 from eventlog.sqlite.tail import LIMIT
 
 Make = Callable[..., Entry]
@@ -38,6 +39,21 @@ async def test_a_log_outlives_its_process_with_its_records_and_snapshots(tmp_pat
     assert snapshot is not None
     assert snapshot.state == b"state"
     assert following.offset == position.offset + 1
+
+
+@pytest.mark.parametrize("count", [ROWS - 1, ROWS, 2 * ROWS + 500])
+async def test_an_append_of_many_records_gives_each_its_place(count: int, tmp_path: Path, entry: Make) -> None:
+    log = await SqliteLog.open(tmp_path / "log.sqlite", partitions=4)
+    other = await SqliteLog.open_readonly(tmp_path / "log.sqlite")
+    entries = [entry(f"key-{number % 7}", value=b"%d" % number) for number in range(count)]
+    positions = await log.append(entries)
+    read = {partition: await other.read(partition, 0, limit=count, timeout_s=0) for partition in range(4)}
+    await other.close()
+    await log.close()
+    assert sum(map(len, read.values())) == count
+    for one, position in zip(entries, positions, strict=True):
+        record = read[position.partition][position.offset]
+        assert (record.offset, record.key, record.value) == (position.offset, one.key, one.value)
 
 
 async def test_a_log_keeps_the_number_of_partitions_that_it_was_created_with(tmp_path: Path) -> None:

@@ -31,11 +31,10 @@ from controller.history.audit_report import as_csv, document, show
 from controller.history.auditing import audit
 from controller.history.rerunning import rerun
 from controller.history.timeline import Until
-from controller.importing.importer import Options, UnfitInput, run
 from controller.importing.inputs import InputError
-from controller.importing.merging import SKEW_MS
+from controller.importing.reading import UnfitInput
 from eventlog.memory import MemoryLog
-from tests.history.histories import Complaints, audit_log, lines, watches
+from tests.history.histories import Complaints, audit_log, import_into, lines, watches
 from tests.history.rebuilt import REBUILT, text_of
 
 NOW_MS = 1_800_000_000_000
@@ -184,7 +183,7 @@ async def tried(path: Path) -> str:
     """Import the file, audit and replay what came of it; give the refusal, empty if it was taken. Raises defects."""
     log = MemoryLog(partitions=3)
     try:
-        await run([str(path)], log, Options(None, SKEW_MS, strict=False), Complaints())
+        await import_into(log, [path], strict=False, observer=Complaints())
     except (UnfitInput, InputError) as error:
         return str(error)
     found = await audit(log)

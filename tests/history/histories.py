@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from controller.history.auditing import Audit, audit
-from controller.importing import importer
+from controller.importing import importer, inputs, reading
 from controller.importing.merging import SKEW_MS
+from eventlog.log import EventLog
 from eventlog.memory import MemoryLog
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -35,9 +36,15 @@ class Complaints:
 
 async def imported(paths: Sequence[Path], *, strict: bool = True, observer: Complaints | None = None) -> MemoryLog:
     log = MemoryLog(partitions=6)
-    options = importer.Options(None, SKEW_MS, strict)
-    await importer.run([str(path) for path in paths], log, options, observer or Complaints())
+    await import_into(log, paths, strict=strict, observer=observer or Complaints())
     return log
+
+
+async def import_into(
+    log: EventLog, paths: Sequence[Path | str], *, strict: bool = True, observer: reading.Observer
+) -> importer.Imported:
+    found = inputs.files([str(path) for path in paths])
+    return await importer.run(reading.recognised(found, reading.Options(None, strict), observer), log, SKEW_MS)
 
 
 async def audited(paths: Sequence[Path], *, strict: bool = True) -> Audit:

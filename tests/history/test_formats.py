@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.importing.importer import UnfitInput
+from controller.importing.reading import UnfitInput
 from tests.history.histories import Complaints, audit_log, audited, edited, facts, imported, lines, truth, watches
 
 CHURN = "peer-churn-54"

@@ -123,3 +123,105 @@ def test_a_log_that_holds_records_is_refused(log: str) -> None:
 def test_a_log_that_was_imported_verifies(log: str) -> None:
     cliquelog("import", audit_log(CHURN), *watches(CHURN), "--to", log)
     assert cliquelog("verify", log).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["snapshot", "watch", "capture"])
+def test_a_format_that_the_input_is_not_of_is_refused_in_one_sentence(name: str, tmp_path: Path, log: str) -> None:
+    done = cliquelog("import", audit_log(CHURN), "--format", name, "--to", log)
+    assert (done.exit_code, done.stdout) == (exits.INPUT, "")
+    assert done.stderr.splitlines() == [
+        f"Error: {audit_log(CHURN)} is of format audit, not {name}; give --format audit, or leave it out"
+    ]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_format_that_is_forced_upon_what_is_of_none_is_refused_in_one_sentence(tmp_path: Path, log: str) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(b'{"a": 1}\n{"b": 2}\n')
+    done = cliquelog("import", path, "--format", "watch", "--to", log)
+    assert done.exit_code == exits.INPUT
+    (sentence,) = done.stderr.splitlines()
+    assert f"{path} is not of format watch, which --format names" in sentence
+
+
+def test_a_note_in_a_folder_is_passed_over_and_counted(tmp_path: Path, log: str) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / "audit.log").write_bytes(b"".join(lines(audit_log(CHURN))))
+    (folder / "notes.txt").write_text("what we did that night\n")
+
+    strict = cliquelog("import", folder, "--to", log, "--strict")
+    assert strict.exit_code == exits.INPUT
+    assert f"{folder / 'notes.txt'} is of no format" in strict.stderr
+
+    done = cliquelog("import", folder, "--to", log, "--json")
+    assert done.exit_code == 0
+    assert f"{folder / 'notes.txt'}: passed over: " in done.stderr
+    read, passed_over = json.loads(done.stdout)["inputs"]
+    assert (read["lines"], read["passed_over"]) == (1089, "")
+    assert (passed_over["format"], passed_over["lines"]) == (None, 0)
+    assert "is of no format" in passed_over["passed_over"]
+    assert len(holdings(log)) == 62
+
+
+def test_a_folder_of_notes_only_is_refused(tmp_path: Path, log: str) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text("nothing of ours\n")
+    done = cliquelog("import", folder, "--to", log)
+    assert done.exit_code == exits.INPUT
+    assert f"no input can be read: {folder / 'a.txt'} is of no format" in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("; so it is with 1 more")
+    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+
+
+def test_an_import_that_fails_leaves_no_log_that_it_made_and_left_empty(tmp_path: Path, log: str) -> None:
+    bad = tmp_path / "audit.log"
+    bad.write_bytes(b"".join(lines(audit_log(CHURN))[:10]) + b"{}\n")
+    assert cliquelog("import", bad, "--to", log, "--strict").exit_code == exits.INPUT
+    assert [one.name for one in tmp_path.iterdir()] == ["audit.log"]
+
+    empty = tmp_path / "empty"
+    empty.touch()
+    cliquelog("import", empty, "--to", log)
+    assert cliquelog("import", bad, "--to", log, "--strict").exit_code == exits.INPUT
+    assert (tmp_path / "log.sqlite").exists(), "somebody else made it"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_text_of_another_encoding_is_refused_with_the_mend(encoding: str, tmp_path: Path, log: str) -> None:
+    path = tmp_path / "cliques.json"
+    path.write_bytes(gzip.decompress(watches(CHURN)[0].read_bytes()).decode().encode(encoding))
+    done = cliquelog("import", path, "--to", log)
+    assert done.exit_code == exits.INPUT
+    assert f"{path} is text in UTF-16" in done.stderr
+    assert f"iconv -f UTF-16 -t UTF-8 {path}" in done.stderr
+
+
+@pytest.mark.parametrize("is_stdin", [False, True])
+def test_a_mark_of_the_encoding_before_the_first_line_is_no_part_of_it(
+    is_stdin: bool, tmp_path: Path, log: str
+) -> None:
+    path = tmp_path / "audit.log"
+    path.write_bytes(b"\xef\xbb\xbf" + b"".join(lines(audit_log(CHURN))))
+    done = cliquelog("import", "-" if is_stdin else path, "--to", log, stdin=path.read_bytes() if is_stdin else None)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert len(holdings(log)) == 62
+
+
+@pytest.mark.parametrize("content", [b"[]", b" [\n]\n", b'{"apiVersion": "v1", "kind": "List", "items": []}'])
+def test_an_empty_list_is_an_empty_history(content: bytes, tmp_path: Path, log: str) -> None:
+    path = tmp_path / "pods.json"
+    path.write_bytes(content)
+    done = cliquelog("import", path, "--to", log)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == f"0 records in {log}"
+
+
+def test_what_follows_a_compressed_log_is_told_in_our_words(tmp_path: Path, log: str) -> None:
+    path = tmp_path / "audit.log.gz"
+    path.write_bytes(gzip.compress(b"".join(lines(audit_log(CHURN)))) + b"trash")
+    done = cliquelog("import", path, "--to", log)
+    assert f"{path}:1090: the rest of the file cannot be read: it is compressed, and damaged here" in done.stderr
+    assert len(holdings(log)) == 62

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from controller import exits
-from tests.history.histories import audit_log
+from tests.history.histories import audit_log, watches
 from tests.history.test_import_command import CHURN, cliquelog
 
 
@@ -43,11 +43,21 @@ def test_a_report_never_replaces_what_is_no_page(log: str, tmp_path: Path) -> No
 def test_a_compressed_input_that_is_cut_at_its_beginning_is_not_empty(tmp_path: Path, size: int) -> None:
     cut = tmp_path / "cut.gz"
     cut.write_bytes(audit_log(CHURN).read_bytes()[:size])
-    done = cliquelog("import", cut, "--to", f"sqlite:{tmp_path / 'cut.sqlite'}")
-    assert f"{cut}:1: the file cannot be read" in done.stderr + done.stdout
-    assert cliquelog("audit", f"sqlite:{tmp_path / 'cut.sqlite'}").exit_code == exits.FOUND
-    strict = cliquelog("import", cut, "--strict", "--to", f"sqlite:{tmp_path / 'strict.sqlite'}")
-    assert strict.exit_code == exits.INPUT
+    log = f"sqlite:{tmp_path / 'cut.sqlite'}"
+    alone = cliquelog("import", cut, "--to", log)
+    assert (alone.exit_code, alone.stdout) == (exits.INPUT, "")
+    assert (
+        f"no input can be read: {cut}: the file cannot be read: it is compressed, and its end is missing"
+        in alone.stderr
+    )
+    with_others = cliquelog("import", cut, *watches(CHURN), "--to", log)
+    assert f"{cut}:1: the file cannot be read" in with_others.stderr
+    gaps = [
+        one
+        for one in json.loads(cliquelog("audit", log, "--json").stdout)["findings"]
+        if one["code"] == "visibility-gap"
+    ]
+    assert [gap["records"][0]["source"] for gap in gaps] == [f"{cut}:1"]
 
 
 def test_a_gap_is_told_whatever_is_asked_for(tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ import pytest
 
 from controller import exits, places
 from controller.history.auditing import audit
-from controller.importing import importer
-from controller.importing.merging import SKEW_MS
 from eventlog.kafka import KafkaPlace
 from eventlog.log import EventLog
 from eventlog.memory import MemoryLog
@@ -22,7 +20,7 @@ from eventlog.sqlite import SqliteLog
 from projections.audit.holdings import Holding
 from projections.partition import PartitionFold, digest
 from tests.controller.bad_input import answer
-from tests.history.histories import Complaints
+from tests.history.histories import Complaints, import_into
 from tests.integration import manifests, side_by_side
 from tests.integration.api import Api, Object
 from tests.integration.controllers import Controller
@@ -115,7 +113,7 @@ def paths_in(folder: Path) -> list[str]:
 
 
 async def imported(folder: Path, log: EventLog) -> EventLog:
-    await importer.run(paths_in(folder), log, importer.Options(None, SKEW_MS, strict=True), Complaints())
+    await import_into(log, paths_in(folder), observer=Complaints())
     return log
 
 

@@ -7,6 +7,7 @@ from controller.observing import observer, views
 from controller.observing.catalogue import Known
 from controller.observing.normaliser import Keyed, Normaliser
 from controller.observing.observations import Seen
+from controller.observing.routing import domain_of
 from kube.client import KubeError
 from kube.clock import Clock
 from kube.envelopes import ListMeta, ListPage
@@ -48,10 +49,10 @@ class GoesOnFromNow(Reflector):
 class LeavesOldKeys(Normaliser):
     """Does not tell a clique that something has left it for another."""
 
-    def _record(self, known: Known, before: Seen) -> Iterator[Keyed]:
-        for key in sorted(known.recorded.keys() - set(self._keys(known.seen))):
+    def _record(self, known: Known, before: Seen) -> list[Keyed]:
+        for key in known.recorded.keys() - set(self._keys(known.seen, domain_of(known.seen))):
             del known.recorded[key]
-        yield from super()._record(known, before)
+        return super()._record(known, before)
 
 
 class ProvesNoRows(Normaliser):
