@@ -304,8 +304,13 @@ async def test_a_gap_that_no_list_has_ended_goes_on() -> None:
     assert one.inferred
 
 
-async def test_two_objects_of_one_name_in_two_namespaces_are_told_and_the_first_counts() -> None:
-    found = await examined([cdc(1, A0), elsewhere(2, B0), cdc(3, A0), elsewhere(4, B0), cdc(5, A0)])
+def told(*steps: CdcSeen | CdcGone) -> list[Step]:
+    """Give the events as an import that came to its end."""
+    return [*(replace(step, provenance=Provenance("audit.log:1")) for step in steps), DONE]
+
+
+async def test_of_two_objects_in_two_namespaces_an_import_follows_the_first() -> None:
+    found = await examined(told(cdc(1, A0), elsewhere(2, B0), cdc(3, A0), elsewhere(4, B0), cdc(5, A0)))
     assert [(one.code, one.domain) for one in found.findings] == [("object-twice", "d")]
     assert [str(one.position)[-2:] for one in found.findings[0].records] == ["/0", "/1"]
     assert "is in namespace old-driver" in found.findings[0].message
@@ -313,10 +318,16 @@ async def test_two_objects_of_one_name_in_two_namespaces_are_told_and_the_first_
 
 
 async def test_when_the_first_of_two_objects_is_gone_the_other_counts() -> None:
-    gone = CdcGone("d", C, "cdc-d", 3)
-    found = await examined([cdc(1, A0), elsewhere(2, B0), gone, elsewhere(4, B0)])
+    found = await examined(told(cdc(1, A0), elsewhere(2, B0), CdcGone("d", C, "cdc-d", 3), elsewhere(4, B0)))
     assert [(one.node, one.end is None) for one in found.holdings] == [("a", False), ("b", True)]
     assert [one.code for one in found.findings] == ["object-twice"]
+
+
+async def test_what_our_controller_decided_by_the_second_of_two_objects_has_its_effect() -> None:
+    steps = [*JOINED, cdc(4, A0), IndexAdopted("d", "a", 0, 18), elsewhere(5, B1), IndexAdopted("d", "b", 1, 18)]
+    found = await examined(steps)
+    assert [one.code for one in found.findings] == ["object-twice"]
+    assert {(one.node, one.index) for one in found.holdings if one.decided} == {("a", 0), ("b", 1)}
 
 
 async def test_an_object_made_anew_in_another_namespace_is_no_second_one() -> None:
