@@ -51,6 +51,7 @@ CODES = (
     Code(CONFIGURATION, ("run",), "it cannot listen on the address"),
     Code(CONFIGURATION, ("run",), "another process has its --group-instance-id (--engine faust)"),
     Code(CONFIGURATION, ("report",), "the page cannot be written"),
+    Code(CONFIGURATION, ("replay",), "no temporary file can be written (--json)"),
     Code(CONFIGURATION, ("simulate",), "no temporary folder can be written"),
     Code(CONFIGURATION, ("verify",), "the note cannot be read or written"),
     Code(

@@ -130,8 +130,13 @@ def _judged() -> Iterator[None]:
 
 def emit_json(value: object) -> None:
     """Write the value as one JSON object for programs, whose signs a terminal may be shown."""
-    text = msgspec.json.format(msgspec.json.encode(value)).decode()
-    emit(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    emit(json_text(value, indent=2) + "\n")
+
+
+def json_text(value: object, *, indent: int) -> str:
+    """Give the value as JSON for programs; with an indent of 0 on one line."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def safe(text: str) -> str:

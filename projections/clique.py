@@ -190,7 +190,10 @@ def _may_be_newer(membership: Membership, stone: Tombstone) -> bool:
 
 def has_address(membership: Membership, row: Row) -> bool:
     """Say whether a daemon on the row's node has the row's address."""
-    return any(pod.node == row.node and pod.ip == row.ip for pod in membership.pods.values())
+    for pod in membership.pods.values():  # noqa: SIM110 - as in has_pod
+        if pod.node == row.node and pod.ip == row.ip:
+            return True
+    return False
 
 
 def _may_have_address(membership: Membership, row: Row) -> bool:

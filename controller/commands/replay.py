@@ -3,22 +3,24 @@
 import asyncio
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
 import msgspec
 
-from controller import moments
+from controller import exits, moments
 from controller.collecting import collect_rarely
 from controller.commands import strangers
 from controller.commands.options import Label, Seconds, kafka_config
+from controller.exits import Failure
 from controller.history import replay_report
-from controller.history.replay_report import DivergenceLine, WhatIf, act_line, course_line
 from controller.history.rerun import Act
-from controller.history.rerunning import Course, Outcome, Rules, divergence, rerun
+from controller.history.rerunning import Course, Rules, recorded_course, rerun
 from controller.history.timeline import Until, in_time_order
-from controller.terminal import Screen, emit_json
+from controller.terminal import Screen, emit, emit_json, json_text
 from controller.writing.pacing import Pace
 from eventlog.log import EventLog
 from projections.settings import Settings
@@ -61,7 +63,7 @@ class Job(msgspec.Struct, frozen=True):
     show_default=True,
     help="The driver's namespace, in which clique objects would be made.",
 )
-@click.option("--summary", is_flag=True, help="Leave out the timeline.")
+@click.option("--summary", is_flag=True, help="Leave out the timeline, also from the JSON form.")
 @kafka_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/history.md).")
 def replay(
@@ -127,27 +129,73 @@ def _value(change: str, name: str, text: str) -> float:
 
 async def _replay(job: Job) -> None:
     base, other = rules_of(job.namespace, ()), rules_of(job.namespace, job.changes)
-    async with strangers.opened(job.log, job.kafka_config) as (log, _):
-        begin_ms = await _begin(log)
-        until = _until(job.until, begin_ms, log.partitions)
-        outcome = await rerun(log, base, until, speed=job.speed, show=_teller(job, begin_ms))
-        what_if = await _what_if(log, job, other, until, outcome) if job.changes else None
-    recorded = await _recorded(job, base) if job.against else outcome.recorded
-    if job.as_json:
-        found = replay_report.document(outcome, recorded, what_if)
-        emit_json(found)
-    else:
-        replay_report.show(outcome, recorded, what_if, Screen())
+    with closing(_Timeline()) as timeline:
+        async with strangers.opened(job.log, job.kafka_config) as (log, _):
+            begin_ms = await _begin(log)
+            until = _until(job.until, begin_ms, log.partitions)
+            show = _teller(job, begin_ms, timeline)
+            outcome = await rerun(log, base, other if job.changes else None, until, speed=job.speed, show=show)
+        recorded = await _recorded(job) if job.against else outcome.recorded
+        settings = dict(change.partition("=")[::2] for change in job.changes)
+        found = replay_report.document(outcome, recorded, settings)
+        if job.as_json:
+            _emit(found, timeline.lines())
+        else:
+            replay_report.show(found, Screen())
 
 
-def _teller(job: Job, begin_ms: int) -> Callable[[Act], None]:
-    if job.summary or job.as_json:
+class _Timeline:
+    """Acts that are printed after what comes of them all: in a file, as a long history has more than fit in memory."""
+
+    def __init__(self) -> None:
+        with self._guarded():
+            self._file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - `close` closes it
+
+    def keep(self, act: Act) -> None:
+        with self._guarded():
+            self._file.write(json_text(replay_report.act_line(act), indent=0) + "\n")
+
+    def lines(self) -> Iterator[str]:
+        """Give the acts in their order, each as a line of JSON."""
+        with self._guarded():
+            self._file.seek(0)
+        return (line.rstrip("\n") for line in self._file)
+
+    def close(self) -> None:
+        with self._guarded():
+            self._file.close()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            reason = f"the timeline cannot be kept in {folder} ({error.strerror}); set TMPDIR, or give --summary"
+            raise Failure(reason, exits.CONFIGURATION) from None
+
+
+def _teller(job: Job, begin_ms: int, timeline: _Timeline) -> Callable[[Act], None]:
+    if job.summary:
         return _hear
-    return lambda act: click.echo(replay_report.timeline_line(act, begin_ms))
+    return timeline.keep if job.as_json else lambda act: click.echo(replay_report.timeline_line(act, begin_ms))
 
 
 def _hear(_act: Act) -> None:
-    """Take no notice: it is told at the end, or not at all."""
+    """Take no notice: it is told in the sums alone."""
+
+
+def _emit(found: replay_report.Document, timeline: Iterator[str]) -> None:
+    """Write the document, whose last field is the timeline, and put the acts into it, one a line."""
+    first = next(timeline, None)
+    if first is None:
+        emit_json(found)
+        return
+    emit(json_text(found, indent=2).removesuffix("]\n}"))
+    emit(f"\n    {first}")
+    for line in timeline:
+        emit(f",\n    {line}")
+    emit("\n  ]\n}\n")
 
 
 async def _begin(log: EventLog) -> int:
@@ -173,16 +221,7 @@ def _until(text: str | None, begin_ms: int, partitions: int) -> Until:
         raise click.UsageError(f"{error}; or an offset: 120, or 3/120 of partition 3") from None
 
 
-async def _recorded(job: Job, rules: Rules) -> Course:
+async def _recorded(job: Job) -> Course:
     """Give what was recorded in the log that is compared with."""
     async with strangers.opened(job.against or "", job.kafka_config) as (log, _):
-        return (await rerun(log, rules, Until(), speed=None, show=_hear)).recorded
-
-
-async def _what_if(log: EventLog, job: Job, rules: Rules, until: Until, base: Outcome) -> WhatIf:
-    """Replay once more, with the settings that were changed."""
-    other = await rerun(log, rules, until, speed=None, show=_hear)
-    differ = divergence(base.acts, other.acts)
-    lines = [act_line(act) if act is not None else None for act in differ] if differ else []
-    settings = dict(change.partition("=")[::2] for change in job.changes)
-    return WhatIf(settings, course_line(other.replayed), DivergenceLine(*lines) if lines else None)
+        return await recorded_course(log)

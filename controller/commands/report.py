@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from controller import exits
+from controller.collecting import collect_rarely
 from controller.commands import strangers
 from controller.commands.options import kafka_config
 from controller.reporting.model import Page
@@ -40,6 +41,7 @@ def report(log: str, output: Path, kafka_config: Path | None) -> None:
       cliquelog report sqlite:/var/lib/cliquelog/log.sqlite -o today.html
     """
     _refuse_what_is_no_page(output)
+    collect_rarely()
     page = asyncio.run(_read(log, kafka_config))
     from controller.reporting.page import library, render  # noqa: PLC0415 - HTML and charts are for this command alone
 

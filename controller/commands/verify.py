@@ -5,13 +5,13 @@ import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from controller import exits, moments, places
 from controller.commands.options import kafka_config
+from controller.commands.strangers import Strangers
 from controller.exits import Failure
 from controller.history.verify import Verdict
 from controller.history.verify import verify as judge
@@ -19,9 +19,6 @@ from controller.terminal import emit_json, safe
 from eventlog import heads
 from eventlog.integrity import PartitionReport, check
 from kube.clock import SystemClock
-
-if TYPE_CHECKING:
-    from eventlog.record import Position
 
 
 @click.command()
@@ -62,8 +59,8 @@ def verify(log: str, kafka_config: Path | None, note_to: Path | None, against: P
 
 
 async def _verify(place: str, kafka_config: Path | None, note_to: Path | None, against: Path | None) -> Verdict:
-    strangers: dict[Position, str] = {}
-    log, snapshots = await places.open_readonly(place, kafka_config=kafka_config, foreign=strangers.__setitem__)
+    strangers = Strangers()
+    log, snapshots = await places.open_readonly(place, kafka_config=kafka_config, foreign=strangers)
     try:
         noted = _read(against, log.partitions) if against is not None else None
         dense = places.is_dense(log)
@@ -79,8 +76,7 @@ async def _verify(place: str, kafka_config: Path | None, note_to: Path | None, a
             _write(note_to, heads.note(log.topic, moments.rfc3339(SystemClock().now_ms()), reports))
     finally:
         await log.close()
-    named = (f"{position} not-ours: {reason}; it was passed over" for position, reason in sorted(strangers.items()))
-    return msgspec.structs.replace(verdict, integrity=(*verdict.integrity, *named))
+    return msgspec.structs.replace(verdict, integrity=(*verdict.integrity, *strangers.lines()))
 
 
 def _beginnings(reports: Sequence[PartitionReport]) -> Iterator[str]:

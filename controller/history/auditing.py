@@ -16,6 +16,7 @@ from projections.audit.findings import rules
 from projections.audit.findings.visibility_gap import VisibilityGap
 from projections.audit.gaps import Gaps
 from projections.audit.holdings import Holding, Holdings
+from projections.audit.twins import is_twin
 from projections.fold import is_clique, is_domain
 from projections.partition import PartitionFold
 
@@ -152,7 +153,10 @@ async def audit(log: EventLog) -> Audit:
 
 
 async def changes(log: EventLog, partition: int) -> AsyncIterator[Change]:
-    """Give each record of a partition with what it made of its aggregate; of none that is no event. Raises LogError."""
+    """Give each record of a partition with what it made of its aggregate; of none that is no event. Raises LogError.
+
+    Of two clique objects side by side the first one counts (`projections.audit.twins`).
+    """
     fold = PartitionFold(await log.beginning_offset(partition))
     end = await log.end_offset(partition)
     async for records in batches(log, partition, fold.next_offset, end, limit=BATCH):
@@ -160,6 +164,8 @@ async def changes(log: EventLog, partition: int) -> AsyncIterator[Change]:
             before = fold.aggregates.get(record.key)
             event = fold.apply(record)
             if event is not None and not isinstance(event, UndecodableRecord):
+                if before is not None and is_twin(before, event):
+                    fold.aggregates[record.key] = before
                 position = Position(partition, record.offset)
                 yield change_of(position, record.timestamp_ms, record.key, event, before, fold.aggregates[record.key])
 

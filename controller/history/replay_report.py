@@ -3,7 +3,7 @@
 The JSON form is documented in docs/history.md: fields are added, none is changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from rich.console import Console
@@ -38,11 +38,11 @@ class ActLine(msgspec.Struct, frozen=True):
 
 
 class CourseLine(msgspec.Struct, frozen=True):
-    """How it went on one side."""
+    """How it went on one side; `index_changed` is None where nothing was decided because no domain is known."""
 
     members: int
     holdings: int
-    index_changed: int
+    index_changed: int | None
     writes: int
     refused_writes: int
 
@@ -84,11 +84,15 @@ class Document(msgspec.Struct, frozen=True):
     replayed: CourseLine
     members: list[MemberLine]
     what_if: WhatIf | None
-    timeline: list[ActLine]
+    note: str | None
+    timeline: tuple[ActLine, ...] = ()
 
 
-def document(outcome: Outcome, recorded: Course, what_if: WhatIf | None) -> Document:
-    """Give the JSON form; `recorded` may be of another log."""
+def document(outcome: Outcome, recorded: Course, settings: Mapping[str, str]) -> Document:
+    """Give the JSON form, whose timeline is left to whoever keeps the acts; `recorded` may be of another log.
+
+    `settings` are those of the rules beside, as they were written.
+    """
     return Document(
         outcome.records,
         rfc3339(outcome.begin_ms) if outcome.records else None,
@@ -96,16 +100,49 @@ def document(outcome: Outcome, recorded: Course, what_if: WhatIf | None) -> Docu
         outcome.digest,
         {str(partition): one for partition, one in outcome.digests.items()},
         course_line(recorded),
-        course_line(outcome.replayed),
+        replayed_line(outcome, recorded, outcome.replayed),
         members(recorded, outcome.replayed),
-        what_if,
-        [act_line(act) for act in outcome.acts],
+        what_if(outcome, recorded, settings),
+        note(outcome, recorded),
     )
+
+
+def what_if(outcome: Outcome, recorded: Course, settings: Mapping[str, str]) -> WhatIf | None:
+    """Give what the rules beside made of it; None if there were none."""
+    if outcome.beside is None:
+        return None
+    differ = outcome.beside.divergence
+    lines = [act_line(act) if act is not None else None for act in differ] if differ else []
+    replayed = replayed_line(outcome, recorded, outcome.beside.replayed)
+    return WhatIf(dict(settings), replayed, DivergenceLine(*lines) if lines else None)
 
 
 def course_line(course: Course) -> CourseLine:
     """Give the figures of a side."""
     return CourseLine(len(course.indices), course.holdings, len(course.changed), course.writes, course.refused)
+
+
+def replayed_line(outcome: Outcome, recorded: Course, replayed: Course) -> CourseLine:
+    """Give the figures of a rerun: where it knows no domain, it kept no index, whatever it did not change."""
+    line = course_line(replayed)
+    is_blind = not outcome.known and _unknown(outcome, recorded)
+    return msgspec.structs.replace(line, index_changed=None) if is_blind else line
+
+
+def note(outcome: Outcome, recorded: Course) -> str | None:
+    """Say of which domains our rules decided nothing; None if there are none."""
+    unknown = _unknown(outcome, recorded)
+    if not unknown:
+        return None
+    domains = counted(len(unknown), "domain")
+    return (
+        f"the history does not show the ComputeDomain of {domains} ({unknown[0]}{', ...' if unknown[1:] else ''}): our "
+        "rules decide nothing there, so nothing is told of what they would have kept; import a source that has it"
+    )
+
+
+def _unknown(outcome: Outcome, recorded: Course) -> list[str]:
+    return sorted({domain for _, domain, _ in recorded.indices} - outcome.known)
 
 
 def members(recorded: Course, replayed: Course) -> list[MemberLine]:
@@ -178,22 +215,24 @@ def timeline_line(act: Act, begin_ms: int) -> str:
     return f"{relative(act.time_ms, begin_ms):>11} {line.position:>8}  {what}"
 
 
-def show(outcome: Outcome, recorded: Course, what_if: WhatIf | None, console: Console) -> None:
+def show(found: Document, console: Console) -> None:
     """Print the comparison for people."""
-    console.print(f"{counted(outcome.records, 'record')}, digest {outcome.digest}", highlight=False, soft_wrap=True)
-    sides = [("recorded", course_line(recorded)), ("replayed", course_line(outcome.replayed))]
-    if what_if is not None:
-        sides.append(("with --set", what_if.replayed))
+    console.print(f"{counted(found.records, 'record')}, digest {found.digest}", highlight=False, soft_wrap=True)
+    sides = [("recorded", found.recorded), ("replayed", found.replayed)]
+    if found.what_if is not None:
+        sides.append(("with --set", found.what_if.replayed))
     console.print(_sides(sides))
-    for member in members(recorded, outcome.replayed):
+    if found.note is not None:
+        console.print(f"note: {safe(found.note)}", highlight=False, markup=False)
+    for member in found.members:
         if len(member.recorded) > 1 or len(member.replayed) > 1:
             console.print(
                 f"node {safe(member.node)}: recorded {_listed(member.recorded)}; replayed {_listed(member.replayed)}",
                 highlight=False,
                 markup=False,
             )
-    if what_if is not None:
-        console.print(safe(_divergence(what_if.divergence)), highlight=False, markup=False)
+    if found.what_if is not None:
+        console.print(safe(_divergence(found.what_if.divergence)), highlight=False, markup=False)
 
 
 def _sides(sides: Sequence[tuple[str, CourseLine]]) -> Table:
@@ -203,7 +242,8 @@ def _sides(sides: Sequence[tuple[str, CourseLine]]) -> Table:
         table.add_column(escape(name), justify="right")
     names = ("members", "holdings", "members whose index changed", "writes of clique objects", "refused writes")
     for number, name in enumerate(names):
-        table.add_row(name, *(str(msgspec.structs.astuple(side)[number]) for _, side in sides))
+        figures = [msgspec.structs.astuple(side)[number] for _, side in sides]
+        table.add_row(name, *("-" if figure is None else str(figure) for figure in figures))
     return table
 
 

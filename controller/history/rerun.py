@@ -15,9 +15,8 @@ import msgspec
 
 from controller.writing.coalescer import Coalescer, Limits
 from controller.writing.pacing import Pace
-from controller.writing.work import Applied, Write
-from eventlog import codec
-from eventlog.events import AnyEvent, CdcGone, CdcSeen, ControllerStarted, Decision, WriteAnswered
+from controller.writing.work import Applied, Refresh, Refreshed, Write
+from eventlog.events import AnyEvent, CdcGone, CdcSeen, ControllerStarted, Decision, DomainSeen, WriteAnswered
 from eventlog.record import Position, Record
 from projections.audit.change import Change, change_of
 from projections.clique import CliqueState
@@ -65,21 +64,24 @@ class Rerun:
         self._acted = acted
         self._changed = changed
         self._states: dict[str, CliqueState] = {}
+        self.known: set[str] = set()
+        """The domains that were seen themselves: of any other nothing is decided."""
         self._version = 0
         self._position = Position(0, 0)
         self._now_ms = 0
 
-    def take(self, time_ms: int, record: Record) -> None:
-        """Go on to the record's time, and take it in. Raises codec.UndecodableRecord."""
+    def take(self, time_ms: int, record: Record, event: AnyEvent) -> None:
+        """Go on to the record's time, and take in its event."""
         self._advance(time_ms / 1000)
         self._now_ms = max(self._now_ms, time_ms)
         if not is_clique(record.key):
             return
-        event = codec.decode(record)
         # Versions are of one history: what the rerun writes is newer than all that it has seen.
         self._version = max(self._version, int(getattr(event, "resource_version", 0)))
         if isinstance(event, IGNORED):
             return
+        if isinstance(event, DomainSeen):
+            self.known.add(event.uid)
         self._position = Position(record.partition, record.offset)
         self._fold(record.key, event)
         self._settle(record.key)
@@ -112,10 +114,18 @@ class Rerun:
             work, again_s = self._coalescer.next(now)
             if isinstance(work, Write) and isinstance(work.effect, WriteCdc):
                 self._write(now, work, work.effect)
+            elif isinstance(work, Refresh):
+                self._coalescer.done(now, work.target, Refreshed(self._version_of(work)))
             elif work is None and again_s is not None:
                 now = max(now, again_s)
             else:
                 return
+
+    def _version_of(self, work: Refresh) -> int:
+        """Give the object's version, 0 if it is not there: it is as it was written last, and nobody else writes it."""
+        domains = self._states[work.owner].domains.values()
+        cdcs = [one.cdc for one in domains if one.cdc is not None and one.cdc.name == work.target.name]
+        return cdcs[0].resource_version if cdcs else 0
 
     def _write(self, now: float, work: Write, effect: WriteCdc) -> None:
         self._now_ms = max(self._now_ms, round(now * 1000))

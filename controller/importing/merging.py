@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from controller.importing.told import ObjectTold, Told
+from controller.importing.told import Lost, ObjectTold, Told
 
 SKEW_MS = 5000
 """How far the clocks of API servers may differ, and how long a line of an audit log may be late."""
@@ -44,7 +44,9 @@ def merged(timed: Sequence[Source], untimed: Sequence[Iterable[Told]], skew_ms: 
     if len(timed) == 1 and not untimed:
         yield from _settled(timed[0].told(), skew_ms)
         return
-    dated = _dated(heapq.merge(*(_risen(one) for one in untimed), key=lambda pair: pair[0]))
+    watches = _Watches()
+    risen = [_risen(number, one, watches) for number, one in enumerate(untimed)]
+    dated = _dated(heapq.merge(*risen, key=lambda pair: pair[0]))
     one_by_one = _opened_in_turn(timed, skew_ms)
     yield from _settled(heapq.merge(one_by_one, dated, key=lambda told: told.time_ms), skew_ms)
 
@@ -69,13 +71,48 @@ def _advance(is_open: list[tuple[int, int, Told, Iterator[Told]]], number: int, 
         heapq.heappush(is_open, (told.time_ms, number, told, rest))
 
 
-def _risen(untimed: Iterable[Told]) -> Iterator[tuple[int, Told]]:
+class _Watches:
+    """Watches that state no times, and the holes between one and the next.
+
+    A watch begins with what is there then. What was deleted since the one before it ended, none of them tells.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[int, str], bool] = {}
+
+    def come(self, number: int, told: ObjectTold) -> None:
+        """Note that an input is a watch of this kind, which has not ended."""
+        if told.watched is not None:
+            self._open.setdefault((number, told.resource.plural), False)
+
+    def passed(self, number: int, told: ObjectTold) -> None:
+        """Note that what the input told has had its place in the order."""
+        if told.watched:
+            self._open[number, told.resource.plural] = True
+
+    def ended(self, number: int, source: str) -> Iterator[Told]:
+        """Give the holes behind an input: kinds of which other watches go on, none of which had begun by then."""
+        for plural in sorted(kind for one, kind in self._open if one == number):
+            del self._open[number, plural]
+            others = [has_begun for (_, kind), has_begun in self._open.items() if kind == plural]
+            if others and not any(others):
+                cause = f"a watch of {plural} ended, and the next one does not tell what was deleted between them"
+                yield Lost(source, 0, plural, cause)
+
+
+def _risen(number: int, untimed: Iterable[Told], watches: _Watches) -> Iterator[tuple[int, Told]]:
     """Give each with the highest resourceVersion so far: a list at the beginning of a watch is in no order."""
-    highest = 0
+    highest, source = 0, ""
     for told in untimed:
+        source = told.source
         if isinstance(told, ObjectTold):
             highest = max(highest, told.version)
+            watches.come(number, told)
         yield highest, told
+        if isinstance(told, ObjectTold):
+            watches.passed(number, told)
+    for lost in watches.ended(number, source):
+        yield highest, lost
 
 
 def _dated(pairs: Iterable[tuple[int, Told]]) -> Iterator[Told]:

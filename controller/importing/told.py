@@ -35,6 +35,9 @@ class ObjectTold(msgspec.Struct, frozen=True):
 
     `in_place`: the source has an order of its own, in which lists have their beginning and end (a capture), and
     `listed` says that it was in such a list.
+
+    `watched` is of a watch whose list is not told apart: False where the object may be of that list, True where it
+    cannot be, so that the watch had begun. None: it is of no such watch.
     """
 
     source: str
@@ -48,6 +51,7 @@ class ObjectTold(msgspec.Struct, frozen=True):
     inferred: str = ""
     in_place: bool = False
     listed: bool = False
+    watched: bool | None = None
 
     @property
     def version(self) -> int:

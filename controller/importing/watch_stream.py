@@ -47,5 +47,6 @@ class WatchStream:
                 outline.metadata.generation,
                 dated=MENTIONED,
                 gone=event.type == "DELETED",
+                watched=event.type != "ADDED",
             ),
         )

@@ -5,7 +5,7 @@ is counted, so that the page can say so: it is to open in a browser whatever som
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -21,7 +21,6 @@ from controller.reporting.model import (
     Page,
     Steps,
 )
-from controller.reporting.records import RecordView
 from eventlog.record import Position
 from projections.audit.finding import Finding, Rule
 from projections.audit.findings import rules
@@ -58,8 +57,8 @@ def _positions(one: Holding) -> list[Position]:
     return [one.begin.position] + ([one.end.position] if one.end is not None else [])
 
 
-def page(log: str, audit: Audit, timeline: Timeline, views: Collection[RecordView], views_left_out: int) -> Page:
-    """Give what the page shows."""
+def page(log: str, audit: Audit, timeline: Timeline, views: dict[str, msgspec.Raw], views_left_out: int) -> Page:
+    """Give what the page shows; `views` are the records, each encoded (`controller.reporting.records`), by position."""
     moved = moves(audit.holdings)
     places = _places(audit, timeline, moved)
     cliques = _cliques(places[:CLIQUES_MAX], audit, timeline)
@@ -83,7 +82,7 @@ def page(log: str, audit: Audit, timeline: Timeline, views: Collection[RecordVie
             audit.end_ms,
             Steps(timeline.begin_ms, timeline.width_ms, levels, writes),
             cliques,
-            {view.position: view for view in views},
+            views,
         ),
         views_left_out,
         max(len(places) - CLIQUES_MAX, 0),

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from controller.reporting.records import RecordView
 from projections.audit.finding import Finding, Severity
 from projections.audit.moves import Move
 from projections.audit.timeline import Level, Writes
@@ -90,14 +89,18 @@ class Steps(msgspec.Struct, frozen=True):
 
 
 class Data(msgspec.Struct, frozen=True):
-    """What the page's script draws; the records by their position."""
+    """What the page's script draws; `views` are the records by their position.
+
+    Each is a `controller.reporting.records.RecordView`, encoded as soon as it is made: as objects, the records that a
+    page has room for take twice the memory of all the rest.
+    """
 
     records: int
     begin_ms: int
     end_ms: int
     steps: Steps
     cliques: list[CliqueView]
-    views: dict[str, RecordView]
+    views: dict[str, msgspec.Raw]
 
 
 class Page(msgspec.Struct, frozen=True):

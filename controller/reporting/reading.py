@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from controller.history import auditing
 from controller.reporting import building
 from controller.reporting.model import Page
-from controller.reporting.records import RecordView, view
+from controller.reporting.records import view
 from eventlog.log import EventLog, InvalidRequest
 from eventlog.record import Entry, Position, Record
 from projections.audit.timeline import Timeline
@@ -17,12 +19,12 @@ async def read(log: EventLog, place: str) -> Page:
     audit = await auditing.audit(now)
     positions, left_out = building.wanted(audit)
     timeline = Timeline(audit.begin_ms, audit.end_ms)
-    views: list[RecordView] = []
+    views: dict[str, msgspec.Raw] = {}
     for partition in range(now.partitions):
         async for change in auditing.changes(now, partition):
             timeline.take(change)
             if change.position in positions:
-                views.append(view(change))
+                views[str(change.position)] = msgspec.Raw(msgspec.json.encode(view(change)))
     return building.page(place, audit, timeline, views, left_out)
 
 

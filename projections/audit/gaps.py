@@ -19,10 +19,13 @@ from msgspec.structs import replace
 
 from eventlog.events import AnyEvent, RelistBegan, RelistCompleted, WatchGap
 from projections.audit.change import Change
+from projections.audit.finding import seconds
 from projections.audit.holdings import Holding
 
 RESOURCE = "computedomaincliques"
 KEY = f"watch/{RESOURCE}"
+LOST_KEY = "watch/import"
+"""Where an import marks lines that it did not understand: of whatever kind they told."""
 IN_A_GAP = "it was first seen in a list, at the start or after a gap of the watch"
 END_IN_A_GAP = "it was found to be over in a list, at the start or after a gap of the watch"
 ACROSS = "the watch had a gap while it lasted"
@@ -77,16 +80,34 @@ class Gaps:
     def __init__(self) -> None:
         """Know of no gap."""
         self._unseen = Unseen()
+        self._lost: list[int] = []
+        self._listed_ms = 0
 
     def take(self, change: Change) -> None:
         """See whether a gap began or a list has ended it."""
-        if change.key == KEY:
+        if change.key == LOST_KEY and isinstance(change.event, WatchGap):
+            self._lost.append(change.time_ms)
+        elif change.key == KEY:
+            if isinstance(change.event, RelistCompleted):
+                self._listed_ms = max(self._listed_ms, change.time_ms)
             self._unseen.take(change.event, change.time_ms)
 
     def marked(self, holdings: Iterable[Holding]) -> list[Holding]:
         """Give the holdings with what the gaps leave uncertain of them."""
-        spans = self._unseen.spans()
-        return [_marked(one, spans) for one in holdings] if spans.begins else list(holdings)
+        spans, lost = self._unseen.spans(), sorted(self._lost)
+        told = [self._perhaps_over(one, lost) for one in holdings] if lost else holdings
+        return [_marked(one, spans) for one in told] if spans.begins else list(told)
+
+    def _perhaps_over(self, one: Holding, lost: list[int]) -> Holding:
+        """Mark a holding whose end a lost line may have told: no version and no list shows it since."""
+        if one.end is not None or one.decided or one.shown_ms is None:
+            return one
+        place = bisect_left(lost, max(one.shown_ms, self._listed_ms + 1))
+        if place == len(lost):
+            return one
+        wait = seconds(lost[place] - one.shown_ms)
+        reason = f"still held: a line is lost {wait} after the last version that shows it, and may have told its end"
+        return replace(one, inferred=(*one.inferred, reason))
 
 
 def _marked(one: Holding, spans: Spans) -> Holding:

@@ -40,7 +40,8 @@ class Holding(msgspec.Struct, frozen=True):
 
     `first_version` is the resourceVersion of the CDC that first showed it, `end_version` of the one that no longer did;
     None if none did, or it is shown still. `inferred` holds the reasons why it is not all observed. `decided`: a
-    decision of ours gave it, whatever rows were seen; `seen_first`: a row showed it before.
+    decision of ours gave it, whatever rows were seen; `seen_first`: a row showed it before. `shown_ms` is when the CDC
+    that shows it was last told, None if none does.
     """
 
     clique: str
@@ -54,6 +55,7 @@ class Holding(msgspec.Struct, frozen=True):
     inferred: tuple[str, ...]
     decided: bool = False
     seen_first: bool = False
+    shown_ms: int | None = None
 
 
 class _Open:
@@ -78,6 +80,11 @@ class _Open:
             if not shown and self.first_version is not None and self.end_version is None:
                 self.end_version = version
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether the newest CDC that was told shows it."""
+        return self.first_version is not None and self.end_version is None
+
     def shown(self, version: int) -> None:
         self.first_version = self.first_version or version
         self.end_version = None
@@ -89,12 +96,14 @@ class Holdings:
     def __init__(self) -> None:
         """Know of none."""
         self._open: dict[tuple[str, str], dict[Pair, _Open]] = {}
+        self._told: dict[tuple[str, str], int] = {}
 
     def take(self, change: Change) -> list[Holding]:
         """Give the holdings that the change ends."""
         after = change.after
         if not isinstance(after, CliqueState):
             return []
+        self._follow(change, after)
         before = change.before if isinstance(change.before, CliqueState) else CliqueState()
         if before.domains is after.domains:
             return []
@@ -108,10 +117,18 @@ class Holdings:
     def lasting(self) -> list[Holding]:
         """Give the holdings that have not ended."""
         return [
-            _holding(clique, domain, pair, one, None)
+            _holding(clique, domain, pair, one, None, self._told.get((clique, domain)) if one.is_shown else None)
             for (clique, domain), pairs in self._open.items()
             for pair, one in pairs.items()
         ]
+
+    def _follow(self, change: Change, after: CliqueState) -> None:
+        """Note when each CDC was last told as it is: again, though nothing changed, counts as well."""
+        event = change.event
+        if isinstance(event, CdcSeen) and (membership := after.domains.get(event.domain)) is not None:
+            cdc = membership.cdc
+            if cdc is not None and (cdc.uid, cdc.resource_version) == (event.uid, event.resource_version):
+                self._told[change.key, event.domain] = change.time_ms
 
     def _domain(self, change: Change, domain: str, old: Membership, new: Membership) -> Iterator[Holding]:
         place = (change.key, domain)
@@ -121,6 +138,7 @@ class Holdings:
         yield from self._settle(change, place, is_open, new, shown=_shown(new), reason=change.inferred)
         if not is_open:
             del self._open[place]
+            self._told.pop(place, None)
 
     def _settle(
         self,
@@ -190,7 +208,9 @@ def _end_cause(change: Change, pair: Pair, shown: set[Pair]) -> str:
             return f"row removed{by}" if now is None else f"index changed to {now}{by}"
 
 
-def _holding(clique: str, domain: str, pair: Pair, one: _Open, end: Moment | None) -> Holding:
+def _holding(
+    clique: str, domain: str, pair: Pair, one: _Open, end: Moment | None, shown_ms: int | None = None
+) -> Holding:
     node, index = pair
     # The same reason may hold at many changes; a reader needs it once.
     inferred = tuple(dict.fromkeys(one.inferred))
@@ -207,4 +227,5 @@ def _holding(clique: str, domain: str, pair: Pair, one: _Open, end: Moment | Non
         inferred,
         one.decided,
         one.seen_first,
+        shown_ms,
     )

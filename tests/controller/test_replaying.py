@@ -73,3 +73,17 @@ async def test_a_snapshot_of_another_version_is_not_equal() -> None:
 async def test_a_log_without_records_is_not_equal() -> None:
     replayed = await replay(MemoryLog(partitions=PARTITIONS), MemorySnapshots())
     assert (replayed.records, replayed.digest_equal) == (0, False)
+
+
+class Late(MemoryLog):
+    """A log whose first records are gone, as on Kafka after a retention; its offsets go on."""
+
+    async def beginning_offset(self, partition: int) -> int:
+        return min(2, await self.end_offset(partition))
+
+
+async def test_records_are_counted_not_offsets() -> None:
+    log = Late(partitions=PARTITIONS)
+    seen = [NodeSeen(f"n{number}", f"u{number}", number + 1, CLIQUE, "d0") for number in range(NODES)]
+    await log.append([codec.entry(CLIQUE, event, timestamp_ms=1, controller="test") for event in seen])
+    assert (await replay(log, MemorySnapshots())).records == NODES - 2

@@ -190,7 +190,7 @@ async def tried(path: Path) -> str:
     document(found, NOW_MS)
     as_csv(found, NOW_MS)
     show(found, NOW_MS, Console(file=io.StringIO(), width=80))
-    await rerun(log, rules_of("driver", ()), Until(), speed=None, show=[].append)
+    await rerun(log, rules_of("driver", ()), None, Until(), speed=None, show=[].append)
     return ""
 
 

@@ -71,6 +71,11 @@ def refused(code: int, node: str = "a", wait: int = 0) -> WriteAnswered:
     return WriteAnswered("d", "computedomaincliques", "driver", f"d.{C}", "update", code, C, node, wait)
 
 
+def elsewhere(version: int, *rows: Row) -> CdcSeen:
+    """Give a version of a clique object in another namespace, of the same name as the driver's."""
+    return replace(cdc(version, *rows), namespace="old-driver", uid="cdc-other")
+
+
 A0, A1, B0, B1 = Row("a", "1", 0), Row("a", "1", 1), Row("b", "2", 0), Row("b", "2", 1)
 A0_NEW, A1_NEW = Row("a", "9", 0), Row("a", "9", 1)
 READY = Row("a", "1", 0, "Ready")
@@ -102,6 +107,7 @@ FOUND: dict[str, tuple[str, Sequence[Step]]] = {
     "back with another index": ("index-not-kept", [cdc(1, A0), cdc(2), cdc(3, B0), cdc(4, B0, A1_NEW)]),
     "pruned and back": ("row-pruned", [cdc(1, A0), cdc(2), cdc(3, A0_NEW)]),
     "two domains": ("domains-overlap", [cdc(1, A0), cdc(2, B0, domain="e")]),
+    "objects in two namespaces": ("object-twice", [cdc(1, A0), elsewhere(2, B0), cdc(3, A0), elsewhere(4, B0)]),
     "a refusal of ours": (
         "clique-full",
         [*JOINED, IndexAssigned("d", "a", 0, 1), IndexRefused("d", "b", 1)],
@@ -296,3 +302,67 @@ async def test_a_first_list_that_had_to_be_begun_again_is_no_gap() -> None:
 async def test_a_gap_that_no_list_has_ended_goes_on() -> None:
     (one,) = (await examined([*gap(ends=False), cdc(9, A0)])).holdings
     assert one.inferred
+
+
+def told(*steps: CdcSeen | CdcGone) -> list[Step]:
+    """Give the events as an import that came to its end."""
+    return [*(replace(step, provenance=Provenance("audit.log:1")) for step in steps), DONE]
+
+
+async def test_of_two_objects_in_two_namespaces_an_import_follows_the_first() -> None:
+    found = await examined(told(cdc(1, A0), elsewhere(2, B0), cdc(3, A0), elsewhere(4, B0), cdc(5, A0)))
+    assert [(one.code, one.domain) for one in found.findings] == [("object-twice", "d")]
+    assert [str(one.position)[-2:] for one in found.findings[0].records] == ["/0", "/1"]
+    assert "is in namespace old-driver" in found.findings[0].message
+    assert [(one.node, one.end) for one in found.holdings] == [("a", None)]
+
+
+async def test_when_the_first_of_two_objects_is_gone_the_other_counts() -> None:
+    found = await examined(told(cdc(1, A0), elsewhere(2, B0), CdcGone("d", C, "cdc-d", 3), elsewhere(4, B0)))
+    assert [(one.node, one.end is None) for one in found.holdings] == [("a", False), ("b", True)]
+    assert [one.code for one in found.findings] == ["object-twice"]
+
+
+async def test_what_our_controller_decided_by_the_second_of_two_objects_has_its_effect() -> None:
+    steps = [*JOINED, cdc(4, A0), IndexAdopted("d", "a", 0, 18), elsewhere(5, B1), IndexAdopted("d", "b", 1, 18)]
+    found = await examined(steps)
+    assert [one.code for one in found.findings] == ["object-twice"]
+    assert {(one.node, one.index) for one in found.holdings if one.decided} == {("a", 0), ("b", 1)}
+
+
+async def test_an_object_made_anew_in_another_namespace_is_no_second_one() -> None:
+    found = await examined([cdc(1, A0), CdcGone("d", C, "cdc-d", 2), elsewhere(3, A0)])
+    assert "object-twice" not in {one.code for one in found.findings}
+
+
+LOST: Step = ("watch/import", WatchGap("import", 0, "a line was not understood", provenance=Provenance("audit.log:2")))
+LIST: tuple[Step, ...] = (
+    ("watch/computedomaincliques", RelistBegan("computedomaincliques", "start")),
+    ("watch/computedomaincliques", RelistCompleted("computedomaincliques", 9, 1)),
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reasons"),
+    [
+        (
+            [cdc(1, A0), 5000, LOST, LOST],
+            ("still held: a line is lost 6.0 s after the last version that shows it, and may have told its end",),
+        ),
+        ([LOST, cdc(1, A0)], ()),
+        ([cdc(1, A0), LOST, cdc(2, A0, B0)], ()),
+        ([cdc(1, A0), LOST, cdc(1, A0)], ()),
+        ([*JOINED, IndexAssigned("d", "a", 0, 18), cdc(4, A0), LOST], ()),
+    ],
+    ids=["last shown before", "lost before", "shown since", "told again", "decided"],
+)
+async def test_that_a_holding_lasts_is_inferred_after_a_lost_line(
+    steps: Sequence[Step], reasons: tuple[str, ...]
+) -> None:
+    held = [one for one in (await examined(steps)).holdings if one.node == "a"]
+    assert [one.inferred for one in held] == [reasons]
+
+
+async def test_a_list_after_a_lost_line_proves_that_a_holding_lasts() -> None:
+    (one,) = (await examined([cdc(1, A0), LOST, *LIST])).holdings
+    assert not [reason for reason in one.inferred if reason.startswith("still held")]

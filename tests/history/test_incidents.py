@@ -53,7 +53,7 @@ async def test_the_swap_is_told_with_both_nodes_and_the_moment_and_our_rules_kee
     removed = [one for one in found.findings if one.code == "row-removed"]
     assert {one.node for one in removed} == {"gb200-07", "gb200-08"}
     assert {one.time_ms - found.begin_ms for one in removed} == {6169}
-    outcome = await rerun(await imported([path]), rules_of("driver", ()), Until(), speed=None, show=[].append)
+    outcome = await rerun(await imported([path]), rules_of("driver", ()), None, Until(), speed=None, show=[].append)
     assert [member[2] for member in outcome.recorded.changed] == ["gb200-07", "gb200-08"]
     assert {member[2]: indices for member, indices in outcome.replayed.indices.items()} == {
         "gb200-07": (0,),

@@ -218,7 +218,7 @@ async def test_replay_counts_what_is_a_write_of_the_clique_object_and_nothing_el
     for number, event in enumerate([cdc(1, A0), cdc(1, A0), accepted, elsewhere, refused(409)]):
         await log.append([codec.entry(C, event, timestamp_ms=1000 + number, controller="test")])
     rules = rerunning.Rules(Settings("driver"), Pace())
-    found = await rerunning.rerun(log, rules, Until(), speed=None, show=lambda _: None)
+    found = await rerunning.rerun(log, rules, None, Until(), speed=None, show=lambda _: None)
     assert (found.recorded.writes, found.recorded.refused) == (2, 1)
 
 
@@ -451,3 +451,45 @@ async def test_the_user_that_was_impersonated_is_the_writer(tmp_path: Path) -> N
     at(log, -1, {"impersonatedUser": {"username": "system:node:a"}})
     (one,) = (await of(log, tmp_path)).holdings
     assert "system:node:a" in one.begin.cause
+
+
+async def test_after_a_torn_deletion_it_is_not_proven_that_the_index_is_held(tmp_path: Path) -> None:
+    log = started(row("a", "10.0.0.1", 0))
+    log._line("admin", "delete", cdc_reference(log), {"code": 200}, None, None)
+    path = tmp_path / "audit.jsonl"
+    path.write_text("\n".join([*log.lines[:-1], log.lines[-1][:200]]) + "\n")
+    (torn,) = (await audited([path], strict=False)).holdings
+    assert torn.end is None
+    assert "a line is lost" in torn.inferred[-1]
+    (whole,) = (await of(log, tmp_path)).holdings
+    assert whole.end is not None
+
+
+def watched(path: Path, *events: tuple[str, Json]) -> Path:
+    path.write_text("".join(json.dumps({"type": kind, "object": seen}) + "\n" for kind, seen in events))
+    return path
+
+
+def between(found: Audit) -> list[Finding]:
+    return [one for one in found.findings if "does not tell what was deleted between them" in one.message]
+
+
+async def test_between_two_watches_of_a_kind_a_deletion_is_not_told(tmp_path: Path) -> None:
+    log = started(row("a", "10.0.0.1", 0))
+    first = json.loads(log.lines[-1])["responseObject"]
+    log.rows([row("a", "10.0.0.1", 0), row("b", "10.0.0.2", 1)])
+    second = json.loads(log.lines[-1])["responseObject"]
+    name = {"name": f"{DOMAIN}.{CLIQUE}9", "uid": "another", "resourceVersion": "9999"}
+    other = {**second, "metadata": {**second["metadata"], **name, "labels": {}}}
+    one = watched(tmp_path / "1.json", ("ADDED", first), ("MODIFIED", second))
+    alone = await audited([one])
+    assert {held.node: held.inferred for held in alone.holdings}["b"] == ()
+    later = watched(tmp_path / "2.json", ("ADDED", other))
+    found = await audited([one, later])
+    (gap,) = between(found)
+    assert gap.records[0].source == f"{one}:2"
+    held = {one.node: one.inferred for one in found.holdings if one.clique == CLIQUE}
+    assert held.keys() == {"a", "b"}
+    assert all("gap of the watch" in reasons[-1] or "had a gap" in reasons[-1] for reasons in held.values())
+    beside = watched(tmp_path / "3.json", ("ADDED", first), ("MODIFIED", second), ("MODIFIED", other))
+    assert between(await audited([beside, one])) == between(alone) == []

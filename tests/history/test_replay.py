@@ -1,6 +1,10 @@
 """`cliquelog replay`: what our rules would have made of a history, beside what was recorded."""
 
 import json
+import random
+import tempfile
+import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +12,20 @@ import msgspec
 import pytest
 
 from controller.commands.replay import rules_of
+from controller.history import replay_report
 from controller.history.replay_report import timeline_line
 from controller.history.rerun import Decided
-from controller.history.rerunning import Outcome, Rules, rerun
+from controller.history.rerunning import Comparison, Outcome, Rules, rerun
 from controller.history.timeline import Until, in_time_order
+from controller.writing.coalescer import Coalescer, Limits
 from controller.writing.pacing import Pace
+from controller.writing.work import Applied, Refreshed
+from controller.writing.work import Outcome as WorkOutcome
 from eventlog import codec
 from eventlog.events import AnyEvent, CdcSeen, DaemonPodGone, DaemonPodSeen, DomainSeen, IndexAssigned, NodeSeen, Row
 from eventlog.memory import MemoryLog
 from eventlog.record import Position
+from projections.effects import AnyEffect, Target
 from tests.history.histories import NAMES, audit_log, imported, truth, watches
 from tests.history.test_import_command import CHURN, cliquelog
 
@@ -24,7 +33,7 @@ C = "c1.0"
 
 
 async def replayed(log: MemoryLog, *changes: str, until: Until | None = None) -> Outcome:
-    return await rerun(log, rules_of("driver", changes), until or Until(), speed=None, show=[].append)
+    return await rerun(log, rules_of("driver", changes), None, until or Until(), speed=None, show=[].append)
 
 
 async def recorded(*events: AnyEvent) -> MemoryLog:
@@ -124,6 +133,118 @@ async def test_a_pod_that_comes_back_has_its_index_and_the_end_can_be_an_offset(
     assert (cut.records, len(cut.replayed.indices)) == (2, 1)
 
 
+async def flapping(records: int) -> MemoryLog:
+    """Give a log of a node whose daemon is ready and not ready again, for so many records."""
+    log = MemoryLog(partitions=1)
+    events: list[AnyEvent] = [DomainSeen("d", 1, "jobs", "job", "t", "Single")]
+    for number in range(records):
+        ready = number % 2 == 0
+        rows = (Row("a", "1", number // 2 % 2),)
+        events.append(DaemonPodSeen("d", "a", "driver", "pa", "pa", 2 * number + 2, C, "1", ready=ready))
+        events.append(CdcSeen("d", C, "driver", f"d.{C}", "u", 2 * number + 3, rows))
+    entries = [
+        codec.entry(C, event, timestamp_ms=1_000_000 + 5000 * number, controller="test")
+        for number, event in enumerate(events)
+    ]
+    await log.append(entries)
+    return log
+
+
+async def grown(records: int) -> int:
+    """Give the most memory that a replay beside another setting takes of its own, in bytes."""
+    log = await flapping(records)
+    rules, other = rules_of("driver", ()), rules_of("driver", ("status_gap_s=7",))
+    tracemalloc.start()
+    try:
+        done = await rerun(log, rules, other, Until(), speed=None, show=lambda _: None)
+        assert done.replayed.writes >= records
+        assert done.beside is not None
+        assert done.beside.divergence is None
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+async def test_memory_does_not_grow_with_the_acts() -> None:
+    await grown(10)
+    assert await grown(2000) - await grown(500) < 500_000, "1,500 writes more, and as many of the rules beside"
+
+
+async def test_members_whose_index_went_to_and_fro_are_told_in_order() -> None:
+    log = await flapping(9)
+    outcome = await replayed(log)
+    assert outcome.recorded.indices[C, "d", "a"] == (0, 1, 0, 1, 0)
+    assert outcome.recorded.holdings == 5
+
+
+def acted(position: int, time_ms: int = 0, index: int = 0) -> Decided:
+    return Decided(time_ms, Position(0, position), C, IndexAssigned("d", "a", index, 18))
+
+
+def test_two_reruns_differ_at_the_first_act_that_one_has_alone() -> None:
+    comparison = Comparison()
+    for side in (0, 1):
+        comparison.acted(side, acted(1))
+    comparison.compare()
+    assert comparison.divergence is None
+    comparison.acted(0, acted(2))
+    comparison.acted(0, acted(3))
+    comparison.compare()
+    assert comparison.divergence == (acted(2), None)
+    for place in (4, 5):
+        for side in (0, 1):
+            comparison.acted(side, acted(place))
+        comparison.compare()
+    assert comparison.divergence == (acted(2), acted(4))
+
+
+class Asking(Coalescer):
+    """Asks for a live read before each write, as it does after a hold that nothing released."""
+
+    def __init__(self, pace: Pace, limits: Limits, rng: random.Random) -> None:
+        super().__init__(pace, limits, rng)
+        self.answers: list[WorkOutcome] = []
+
+    def replace(self, now: float, owner: str, effects: Mapping[Target, AnyEffect], position: str) -> None:
+        super().replace(now, owner, effects, position)
+        for target in effects:
+            self._slots[target].doubt = not self.answers
+
+    def done(self, now: float, target: Target, outcome: WorkOutcome) -> None:
+        self.answers.append(outcome)
+        super().done(now, target, outcome)
+
+
+async def test_a_live_read_is_answered_and_the_write_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Asking] = []
+
+    def make(pace: Pace, limits: Limits, rng: random.Random) -> Asking:
+        made.append(Asking(pace, limits, rng))
+        return made[-1]
+
+    monkeypatch.setattr("controller.history.rerun.Coalescer", make)
+    log = await recorded(
+        DomainSeen("d", 1, "team", "job", "t", "Single"), DaemonPodSeen("d", "a", "driver", "pa", "pa", 2, C, "1")
+    )
+    assert (await replayed(log)).replayed.writes == 1
+    assert made[0].answers == [Refreshed(0), Applied(3)]
+
+
+async def test_a_history_without_the_compute_domain_tells_that_nothing_was_decided() -> None:
+    a0, a1 = Row("a", "10.0.0.1", 0), Row("a", "10.0.0.1", 1)
+    rows = [
+        CdcSeen("d", C, "driver", f"d.{C}", "u", 4, (a0,)),
+        CdcSeen("d", C, "driver", f"d.{C}", "u", 5, (a1,)),
+    ]
+    outcome = await replayed(await recorded(*rows))
+    document = replay_report.document(outcome, outcome.recorded, {})
+    assert (document.recorded.index_changed, document.replayed.index_changed) == (1, None)
+    assert "does not show the ComputeDomain of 1 domain (d)" in (document.note or "")
+    known = await replayed(await recorded(DomainSeen("d", 1, "team", "job", "t", "Single"), *rows))
+    document = replay_report.document(known, known.recorded, {})
+    assert (document.replayed.index_changed, document.note) == (0, None)
+
+
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     place = f"sqlite:{tmp_path_factory.mktemp('replay') / 'log.sqlite'}"
@@ -139,6 +260,7 @@ def as_json(log: str, *options: str) -> dict[str, Any]:
 def test_the_json_form_is_documented_and_tells_each_write_as_it_would_have_been_sent(log: str) -> None:
     done = as_json(log, "--set", "capacity=9")
     document = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    assert list(done)[-1] == "timeline"
     for part in (done, done["recorded"], done["members"][0], done["what_if"], done["what_if"]["divergence"]):
         for field in part:
             assert f"`{field}`" in document, field
@@ -152,6 +274,17 @@ def test_the_json_form_is_documented_and_tells_each_write_as_it_would_have_been_
         "node-00020",
         "node-00033",
     }
+
+
+def test_without_the_timeline_the_json_form_is_the_same_but_for_it(log: str) -> None:
+    assert as_json(log, "--summary") == {**as_json(log), "timeline": []}
+
+
+def test_a_folder_that_takes_no_timeline_is_told_in_a_sentence(log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    done = cliquelog("replay", log, "--json")
+    assert done.exit_code == 3
+    assert "the timeline cannot be kept in /nowhere (No such file or directory); set TMPDIR" in done.stderr
 
 
 def test_a_setting_is_tried_beside_and_the_first_difference_is_named(log: str) -> None:

@@ -16,6 +16,7 @@ from controller.history.auditing import Audit, Known, audit
 from controller.reporting.building import CLIQUES_MAX, HOLDINGS_MAX, RECORDS_MAX, page, wanted
 from controller.reporting.page import SWAPS_MAX, headlines
 from controller.reporting.reading import UpToNow, read
+from controller.reporting.records import RecordView
 from eventlog.memory import MemoryLog
 from eventlog.record import Position
 from projections.audit.holdings import Holding, Moment
@@ -118,7 +119,7 @@ def swapped(count: int) -> tuple[Holding, ...]:
 
 @pytest.mark.parametrize(("count", "told"), [(1, 1), (SWAPS_MAX, SWAPS_MAX), (SWAPS_MAX + 1, SWAPS_MAX)])
 def test_each_exchange_is_told_once_and_of_many_the_first_ones(count: int, told: int) -> None:
-    shown = page("log", Audit(1, 0, 100, {}, Known(), swapped(count), ()), Timeline(0, 100), [], 0)
+    shown = page("log", Audit(1, 0, 100, {}, Known(), swapped(count), ()), Timeline(0, 100), {}, 0)
     lines = [(one.badge, one.target) for one in headlines(shown)]
 
     assert lines[:told] == [("swap", f"#clique-{number}") for number in range(told)]
@@ -130,8 +131,8 @@ def test_what_grows_with_a_history_is_bounded_and_what_is_left_out_is_counted() 
     many = tuple(held(number, clique=f"c.{number}") for number in range(RECORDS_MAX + 7))
     one_clique = tuple(held(number) for number in range(HOLDINGS_MAX + 5))
     positions, left_out = wanted(Audit(1, 0, 1, {}, Known(), many, ()))
-    wide = page("log", Audit(1, 0, 1, {}, Known(), many, ()), Timeline(0, 1), [], left_out)
-    deep = page("log", Audit(1, 0, 1, {}, Known(), one_clique, ()), Timeline(0, 1), [], 0)
+    wide = page("log", Audit(1, 0, 1, {}, Known(), many, ()), Timeline(0, 1), {}, left_out)
+    deep = page("log", Audit(1, 0, 1, {}, Known(), one_clique, ()), Timeline(0, 1), {}, 0)
 
     assert (len(positions), left_out) == (RECORDS_MAX, 7)
     assert (len(wide.data.cliques), wide.cliques_left_out) == (CLIQUES_MAX, len(many) - CLIQUES_MAX)
@@ -169,7 +170,8 @@ def test_the_first_thing_that_a_page_says_is_who_exchanged_indices(churn: str) -
 
 def test_a_record_shows_its_source_its_writer_and_what_it_changed(churn: str) -> None:
     data = data_of(churn)
-    gone = [view for view in data.views.values() if any("node-00004 went" in text for text in view.effect)]
+    views = [msgspec.json.decode(one, type=RecordView) for one in data.views.values()]
+    gone = [view for view in views if any("node-00004 went" in text for text in view.effect)]
 
     assert [(view.type, view.position, view.writer) for view in gone] == [
         ("cdc-seen", "0/196", "system:serviceaccount:driver:compute-domain-controller")

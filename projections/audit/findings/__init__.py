@@ -10,6 +10,7 @@ from projections.audit.findings.index_held_twice import IndexHeldTwice
 from projections.audit.findings.index_not_kept import IndexNotKept
 from projections.audit.findings.index_out_of_range import IndexOutOfRange
 from projections.audit.findings.node_in_two_cliques import NodeInTwoCliques
+from projections.audit.findings.object_twice import ObjectTwice
 from projections.audit.findings.readiness_flapping import ReadinessFlapping
 from projections.audit.findings.ready_without_address import ReadyWithoutAddress
 from projections.audit.findings.row_pruned import RowPruned
@@ -32,6 +33,7 @@ def rules() -> tuple[Rule, ...]:
         IndexNotKept(),
         RowPruned(),
         DomainsOverlap(),
+        ObjectTwice(),
         CliqueFull(),
         ReadinessFlapping(),
         StuckDeletion(),
