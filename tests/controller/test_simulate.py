@@ -33,6 +33,12 @@ FIELDS = {
 }  # fmt: skip
 
 
+def hears_signals() -> None:
+    """Take signals as under a terminal, even where the tests themselves run under `nohup` or in the background."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @asynccontextmanager
 async def simulating(folder: Path, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run it as a terminal does, in a process group of its own, with its temporary files in `folder`."""
@@ -42,6 +48,7 @@ async def simulating(folder: Path, *options: str) -> AsyncIterator[asyncio.subpr
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         process_group=0,
+        preexec_fn=hears_signals,
     )
     try:
         yield process
