@@ -1,7 +1,7 @@
 """Where a log on Kafka is: `kafka://HOST:PORT[,HOST:PORT...]/TOPIC[?snapshots=TOPIC]`."""
 
 import re
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -47,18 +47,20 @@ def _parsed(place: str) -> KafkaPlace:
     """Read the place. Raises ValueError with the reason."""
     if not place.startswith("kafka://"):
         raise ValueError("it does not begin with kafka://")
-    parts = urlsplit(place)
-    servers = tuple(parts.netloc.split(","))
+    # Not urlsplit: newer ones take several hosts, of which one is an IPv6 address, for a wrong IPv6 address.
+    rest, _, fragment = place.removeprefix("kafka://").partition("#")
+    rest, _, query = rest.partition("?")
+    hosts, _, topic = rest.partition("/")
+    servers = tuple(hosts.split(","))
     for server in servers:
         match = _SERVER.fullmatch(server)
         if match is None or not 0 < int(match[2]) < 1 << 16:
             raise ValueError(f"{server!r} is not HOST:PORT")
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options = dict(parse_qsl(query, keep_blank_values=True))
     if unknown := sorted(options.keys() - {"snapshots"}):
         raise ValueError(f"there is no option {unknown[0]!r}")
-    if parts.fragment:
+    if fragment:
         raise ValueError("it has a part after '#'")
-    topic = parts.path.removeprefix("/")
     snapshots = options.get("snapshots", f"{topic}.snapshots")
     for name in (topic, snapshots):
         if not _TOPIC.fullmatch(name) or name in (".", ".."):
