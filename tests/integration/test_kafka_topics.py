@@ -232,7 +232,7 @@ async def test_every_command_that_reads_tells_what_it_passed_over(place: KafkaPl
     warning = (
         f"Warning: {url(place)} holds 2 records that are not the log's, first at {first} (it has no header "
         "event-type): another program has written to the topic; allow Write to the controller alone, and see "
-        "`cliquelog verify` for each\n"
+        "`cliquelog verify`\n"
     )
     for command in (
         ("audit", url(place)),
