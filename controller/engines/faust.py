@@ -242,10 +242,9 @@ class FaustEngine:
 
     async def known(self) -> Iterable[tuple[str, Aggregate]]:
         """Fold the whole log, whoever has its partitions; brokers that are away are waited for. Raises LogError."""
-        aggregates: list[tuple[str, Aggregate]] = []
-        for partition in range(self._log.partitions):
-            aggregates.extend((await self._look_until_readable(partition)).aggregates.items())
-        return aggregates
+        # All at once: a first read takes its time, and while a new leader looks, nobody observes.
+        folds = await asyncio.gather(*map(self._look_until_readable, range(self._log.partitions)))
+        return [known for fold in folds for known in fold.aggregates.items()]
 
     async def _look_until_readable(self, partition: int) -> PartitionFold:
         while True:
