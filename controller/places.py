@@ -83,7 +83,7 @@ async def open_or_make(place: str, partitions: int, making: Making) -> EventLog:
     """
     if place.startswith(KAFKA):
         from controller import kafka_places  # noqa: PLC0415 - see there
-        from eventlog.kafka.topics import Wanted  # noqa: PLC0415
+        from eventlog.kafka.topics import Wanted  # noqa: PLC0415 - see there
 
         wanted = Wanted(partitions, making.replication, making.min_insync)
         return await kafka_places.open_or_make(place, making.kafka_config, wanted, unheard)

@@ -17,7 +17,7 @@ from controller import exits, places
 from controller.commands.options import in_sync, kafka_config, replicas
 from controller.commands.strangers import Strangers
 from controller.copying import Copied, PartitionCopy, Show, Side, accept, copy
-from controller.terminal import Interrupted, consoles, unless_interrupted
+from controller.terminal import Interrupted, consoles, emit_json, unless_interrupted
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -36,9 +36,6 @@ class Result(msgspec.Struct, frozen=True):
     seconds: float
     differences: tuple[str, ...]
     partitions: tuple[PartitionCopy, ...]
-
-
-SQLITE = "sqlite:"
 
 
 @click.command(name="copy")
@@ -92,7 +89,7 @@ def copy_log(
         around = {"source": source, "target": target, "seconds": round(seconds, 3)}
         foreign = {"not_ours": strangers.count, "first_not_ours": strangers.first}
         result = msgspec.convert(msgspec.structs.asdict(copied) | around | foreign, Result)
-        click.echo(msgspec.json.format(msgspec.json.encode(result)).decode())
+        emit_json(result)
     else:
         click.echo(text_of(copied, seconds, strangers.told()))
     if copied.differences:
@@ -119,7 +116,7 @@ def _refuse_idle_options(source: str, target: str) -> None:
 
 def is_one_log(one: str, other: str) -> bool:
     """Say whether two places are the same: by name, or on the disk through links."""
-    paths = [Path(place.removeprefix(SQLITE)) for place in (one, other) if place.startswith(SQLITE)]
+    paths = [Path(place.removeprefix(places.SQLITE)) for place in (one, other) if place.startswith(places.SQLITE)]
     with suppress(OSError):  # one that is not there, or cannot be, is nobody's twin
         return one == other or (len(paths) == 2 and paths[0].samefile(paths[1]))
     return one == other

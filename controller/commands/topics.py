@@ -36,7 +36,7 @@ def create(log: str, partitions: int, replication: int, min_insync: int | None, 
     """
     wanted_in_sync = in_sync(replication, min_insync)
     from controller import kafka_places  # noqa: PLC0415 - see there
-    from eventlog.kafka.topics import Wanted  # noqa: PLC0415
+    from eventlog.kafka.topics import Wanted  # noqa: PLC0415 - see there
 
     made, report = asyncio.run(kafka_places.create(log, kafka_config, Wanted(partitions, replication, wanted_in_sync)))
     click.echo("made" if made else "there already")
